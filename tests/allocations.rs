@@ -1,5 +1,5 @@
-//! Memory that is refused, once or for good, at each place where it is asked for: an error with numbers, no panic, no abort, nothing
-//! kept back, and the same result the next time. On the host the allocator refuses, on a device its driver.
+//! Failed allocations, one or all from it on, at each place that allocates: an error with numbers, no panic, no abort, no leak, and
+//! the same result the next time. On the host the allocator fails, on a device its driver.
 #![allow(
     unsafe_code,
     reason = "an allocator that refuses can only be installed with it"
@@ -18,14 +18,14 @@ use nearfar::{
     RowSource, RowsOf, Run, Taken, TrainConfig,
 };
 
-/// Refuses what may be refused, and only that: elsewhere memory that is missing ends a process, which the command line says.
+/// Fails only allocations that may fail: others would end the process, which the command line reports.
 struct Refusing;
 
 /// Requests that may be refused, so far.
 static ASKED: AtomicU64 = AtomicU64::new(0);
-/// The one that is refused.
+/// Number of the allocation that fails.
 static REFUSED: AtomicU64 = AtomicU64::new(u64::MAX);
-/// Whether all after it are, too.
+/// All later allocations fail, too.
 static FOR_GOOD: AtomicBool = AtomicBool::new(false);
 
 fn is_refused() -> bool {
@@ -66,14 +66,14 @@ unsafe impl GlobalAlloc for Refusing {
 #[global_allocator]
 static ALLOCATOR: Refusing = Refusing;
 
-/// One test at a time: what is refused is refused to the whole process.
+/// One test at a time: the allocator is that of the whole process.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// A piece of work, and all that it gives as bytes.
+/// A piece of work, and its results as bytes.
 type Work<'a> = (&'a str, &'a dyn Fn() -> Result<Vec<u8>>);
 
-/// Refuses memory at each place of a piece of work, once and for good; `refuse` arms what refuses, or disarms it, and counts what was
-/// asked since. Gives the refusals that were seen.
+/// Fails each allocation of a piece of work, once and with all later ones; `refuse` arms the failure, or disarms it, and returns
+/// the number of allocations since. Returns the number of failures that were seen.
 fn refuse_everywhere((what, work): Work<'_>, refuse: &dyn Fn(Option<u64>, bool) -> u64) -> u64 {
     refuse(None, false);
     let expected = work().expect("there is memory");
@@ -86,7 +86,7 @@ fn refuse_everywhere((what, work): Work<'_>, refuse: &dyn Fn(Option<u64>, bool) 
             let done = work();
             refuse(None, false);
             match done {
-                // What does without is right without.
+                // Work that succeeds without the memory has the right result.
                 Ok(bytes) => assert!(bytes == expected, "{what}, {place}: another result"),
                 Err(Error::NoMemory { .. } | Error::Device(_)) => refusals += 1,
                 Err(error) => panic!("{what}, {place}: {error}"),
@@ -243,7 +243,7 @@ fn a_device_may_refuse_memory_anywhere() {
         dim: 12,
     };
     let (references, queries) = (rows(3000), rows(40));
-    // One device for all searches: a refusal leaves it as it was.
+    // One device for all searches: a failed allocation leaves it intact.
     let engine = gpu();
     let fixed = engine.ledger().live_bytes();
     let search = |place: Option<u64>, for_good: bool| {
@@ -285,7 +285,7 @@ fn a_device_may_refuse_memory_anywhere() {
                 }
             }
         }
-        // The last places are past its last request.
+        // The last places are past its last allocation.
         assert!(
             refusals >= 2 && without >= 2,
             "{what}: {refusals} refused, {without} not"
@@ -297,7 +297,7 @@ fn a_device_may_refuse_memory_anywhere() {
     }
 }
 
-/// The bytes of address space of this process.
+/// Address space of this process, in bytes.
 #[cfg(target_os = "linux")]
 fn address_space() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
@@ -308,7 +308,7 @@ fn address_space() -> u64 {
         << 10
 }
 
-/// Lets this process have so many bytes of address space; `None` lets it have any.
+/// Limits the address space of this process to `bytes`; `None` removes the limit.
 #[cfg(target_os = "linux")]
 fn limit_address_space(bytes: Option<u64>) {
     let soft = bytes.map_or("unlimited".to_owned(), |bytes| bytes.to_string());
@@ -319,12 +319,12 @@ fn limit_address_space(bytes: Option<u64>) {
     assert!(status.expect("util-linux is there").success());
 }
 
-/// Set where a process of its own plays the machine that has no more.
+/// Set in the child process that runs with limited memory.
 #[cfg(target_os = "linux")]
 const LIMITED: &str = "NEARFAR_LIMITED";
 
-// A software GPU takes its memory from the address space of the process: a limit on it makes the driver say that it has no more. The
-// limit holds for a whole process, so another one runs into it.
+// A software GPU takes its memory from the address space of the process: under a limit on that, the driver reports that there is
+// none left. The limit holds for a whole process, so the test runs in a child process.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_driver_that_has_no_more_memory_is_heard() {

@@ -1,4 +1,4 @@
-//! What the CPU engine really takes of this process's memory: its plan, the result, and little else; and no more from step to step.
+//! Heap memory of the CPU engine in this process: its plan, the result, and little else; and no growth from step to step.
 #![allow(
     unsafe_code,
     reason = "an allocator that counts can only be installed with it"
@@ -40,10 +40,10 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What may come on top of a plan and a result.
+/// Allowance beside a plan and a result, in bytes.
 const BESIDE: u64 = 8 << 20;
 
-/// Bytes that the work took at most beyond those in use before.
+/// Peak of the bytes in use during the work, beyond those in use before.
 fn peak_of(work: impl FnOnce()) -> u64 {
     let before = LIVE.load(Relaxed);
     PEAK.store(before, Relaxed);
@@ -51,7 +51,7 @@ fn peak_of(work: impl FnOnce()) -> u64 {
     PEAK.load(Relaxed) - before
 }
 
-/// One test at a time: another would be counted too.
+/// One test at a time: the counter is that of the whole process.
 static TURN: Mutex<()> = Mutex::new(());
 
 #[test]

@@ -1,4 +1,4 @@
-//! Files that are cut, flipped, swollen or made to mislead: every one is refused with a sentence, and takes little memory.
+//! Malformed files, cut, flipped, inflated or made to mislead: each is refused with a sentence, and takes little memory.
 //!
 //! They are made here from the corpus, by a seed, and none is kept.
 #![allow(
@@ -47,12 +47,12 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What reading may take beside the file and the rows that come out.
+/// Memory that reading may take beside the file and the rows that are read.
 const BESIDE: i64 = 64 << 20;
-/// Malformed files of each format, at least.
+/// The fewest malformed files of each format.
 const AT_LEAST: usize = 600;
 
-/// Bytes that this thread took at most beyond those in use before, and what came of it.
+/// Peak of the bytes in use of this thread beyond those in use before, and the result of the work.
 fn peak_of<T>(work: impl FnOnce() -> T) -> (i64, T) {
     let before = LIVE.get();
     PEAK.set(before);
@@ -86,9 +86,9 @@ fn corpus(endings: &[&str]) -> Vec<(String, Vec<u8>)> {
 struct Tally {
     refused: usize,
     read: usize,
-    /// How often each sentence came, numbers and names aside.
+    /// Number of times that each sentence came, numbers and names aside.
     sentences: HashMap<String, usize>,
-    /// What no reader may do.
+    /// Violations of what every reader must keep.
     faults: Vec<String>,
 }
 
@@ -117,7 +117,7 @@ impl Tally {
         read
     }
 
-    /// Each cut of a file; of a long one a part of them, all of its start and its end among them.
+    /// Tests prefixes of a file; of a long one some of them, with all short ones and those near the end.
     fn cuts(&mut self, name: &str, bytes: &[u8], most: usize) {
         let step = (bytes.len() / most).max(1);
         let near_an_end = |length: &usize| *length < 64 || length + 16 > bytes.len();
@@ -127,7 +127,7 @@ impl Tally {
         }
     }
 
-    /// Bytes and words of a file changed by chance.
+    /// Random changes of bytes and words of a file.
     fn flips(&mut self, name: &str, bytes: &[u8], count: usize) {
         let mut rng = common::rng(bytes.len() as u64);
         for flip in 0..count {
@@ -139,7 +139,7 @@ impl Tally {
                     1 => bytes[at] = [0, 0x7f, 0x80, 0xff][rng.random_range(0..4)],
                     2 => bytes[at] = rng.next_u32() as u8,
                     _ => {
-                        // Numbers of eight bytes stand at multiples of eight in many formats.
+                        // Many formats align numbers of eight bytes to multiples of eight.
                         let at = at / 8 * 8;
                         let word = [1 << 32, u64::MAX, 1 << 63, 0, 1 << 20, rng.next_u64()];
                         let word = word[rng.random_range(0..word.len())].to_le_bytes();
@@ -463,7 +463,7 @@ fn parquet_files_are_read_or_refused() {
         tally.cuts(&name, &bytes, 25);
         tally.flips(&name, &bytes, 60);
     }
-    // Every byte in turn of pages and of what the file says about itself: kinds, lengths, counts and offsets among them.
+    // Every byte in turn of pages and of the file's metadata: kinds, lengths, counts and offsets among them.
     for (name, bytes) in corpus(&[
         "required.parquet",
         "polars_lists.parquet",
@@ -511,7 +511,7 @@ fn parquet_files_are_read_or_refused() {
     tally.end("Parquet");
 }
 
-/// What a hook prints takes memory.
+/// Silences panics that are guarded: the message of the hook takes memory.
 fn silence_guarded_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -524,7 +524,7 @@ fn silence_guarded_panics() {
     });
 }
 
-/// Makes the length of what a file of Parquet says about itself larger, where a byte of that was replaced by more.
+/// Increases the length of a Parquet file's metadata after one of its bytes was replaced by more.
 fn grow_footer(bytes: &mut [u8], at: usize, more: u32) {
     let end = bytes.len() - 8;
     let length = u32::from_le_bytes(bytes[end..end + 4].try_into().expect("are four"));
@@ -533,13 +533,13 @@ fn grow_footer(bytes: &mut [u8], at: usize, more: u32) {
     }
 }
 
-/// A file of Parquet that says this about itself.
+/// A Parquet file with this metadata.
 fn footer(about: &[u8]) -> Vec<u8> {
     let length = (about.len() as u32).to_le_bytes();
     [b"PAR1", about, &length, b"PAR1"].concat()
 }
 
-/// A schema of so many groups, each in the one before.
+/// A schema of `groups` groups, each in the one before.
 fn nested(groups: usize) -> Vec<u8> {
     let group = [0x35, 0, 0x18, 1, b'g', 0x15, 2, 0];
     let leaf = [0x15, 2, 0x25, 0, 0x18, 1, b'x', 0];
@@ -560,7 +560,7 @@ fn nested(groups: usize) -> Vec<u8> {
     .concat()
 }
 
-/// A schema of a group that claims so many columns.
+/// A schema of a group that claims `count` columns.
 fn children(count: i32) -> Vec<u8> {
     let mut count = (count << 1 ^ count >> 31) as u32;
     let mut bytes = vec![0x15, 2, 0x19, 0x1c, 0x48, 1, b'g', 0x15];

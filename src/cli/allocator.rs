@@ -1,5 +1,5 @@
-//! The allocator of the command line: where the system has no memory left, one sentence and exit code 1 where Rust's own
-//! would abort. What the library asks for through [`nearfar::reserve`] is refused by name instead.
+//! The allocator of the command line: if the system has no memory left, it prints one sentence and exits with code 1, while Rust's
+//! own would abort. Requests of the library through [`nearfar::reserve`] are refused by name instead.
 #![allow(
     unsafe_code,
     reason = "an allocator can only be installed with it; it hands everything on to the system's"
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::output;
 
-/// The system's allocator, and a sentence where it has nothing.
+/// The system's allocator, with a sentence if it has no memory.
 pub(crate) struct Allocator;
 
 // SAFETY: everything is handed on to the system's allocator as it came.
@@ -40,12 +40,12 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// Asks for large pages where whole ones lie in an allocation: handing out 512 small ones takes longer than reading rows to where
-/// they go. No page reaches past what was asked for.
+/// Asks for large pages if whole ones lie in an allocation: handing out 512 small ones takes longer than reading rows to their
+/// place. No page reaches past the allocation.
 #[cfg(target_os = "linux")]
 fn in_large_pages(pointer: *mut u8, bytes: usize) {
     const PAGE: usize = 2 << 20;
-    // What is smaller costs little, and may lie in pages that were in use just before.
+    // Smaller allocations cost little, and may lie in pages that were in use just before.
     const FEWEST: usize = 8 * PAGE;
     if bytes < FEWEST || pointer.is_null() {
         return;
@@ -66,7 +66,7 @@ fn given(pointer: *mut u8, bytes: usize) -> *mut u8 {
     pointer
 }
 
-/// Says so and ends the process; takes no memory. Returns only to a thread that fails again while it does that.
+/// Prints the sentence and ends the process; takes no memory. Returns only to a thread that fails again while it does that.
 #[cold]
 fn give_up(bytes: usize) {
     static SAID: AtomicBool = AtomicBool::new(false);
@@ -97,6 +97,6 @@ fn give_up(bytes: usize) {
     let length = 256 - rest.len();
     std::io::stderr().write_all(&text[..length]).ok();
     output::remove_temporaries();
-    // At once: what others do at the end of a process may take memory.
+    // At once: handlers at the end of a process may take memory.
     signal_hook::low_level::exit(1);
 }

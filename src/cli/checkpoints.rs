@@ -1,5 +1,5 @@
-//! Checkpoints of `nearfar train`: two files in the folder of the results, written in turn, of which the newest that is whole is
-//! gone on with. They are gone when the run is done: then the run itself is one of the files that it leaves.
+//! Checkpoints of `nearfar train`: two files in the folder of the results, written in turn; a run continues from the newest that is
+//! whole. They are removed when the run is done: then the run itself is one of the files in the folder.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -12,17 +12,17 @@ use super::io;
 use super::output::{Folder, files_of, remove, replace};
 use super::{note_line, progress};
 
-/// The two files.
+/// Names of the two files.
 const FILES: [&str; 2] = ["checkpoint-1.bin", "checkpoint-2.bin"];
-/// As much of one as tells that it is one.
+/// Bytes at the start of a file that identify a checkpoint.
 const MARK_BYTES: u64 = 8;
-/// What is written aside.
+/// Name of a checkpoint while it is written.
 const ASIDE: &str = "checkpoint.partial";
 
-/// Sees that a new run may write to a folder: it has none of the files that a run leaves, or all that it has are a run's.
+/// Checks that a new run may write to a folder: it has none of the files that a run writes, or all that it has are a run's.
 ///
 /// # Errors
-/// [`Error::Config`] where files would be replaced or removed that may be somebody's own.
+/// [`Error::Config`] if files would be replaced or removed that may not be a run's.
 pub(super) fn check_own(folder: &Folder) -> Result<()> {
     let path = folder.path();
     let begins_as_one = |name: &&str| {
@@ -55,10 +55,10 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
         .map_err(|_| "it must be a number of seconds, 0 or more".to_owned())
 }
 
-/// A file that stays where it is, by a name that leads there from any folder; a sample or a column as it was given.
+/// Absolute path of a file, which is valid from any folder; a sample or a column stays as it was given.
 pub(super) fn lasting(text: &str) -> String {
     let path = Path::new(text);
-    // A folder of Parquet files, and a pattern of their names, are there too.
+    // A folder of Parquet files, and a pattern of their names, count as existing too.
     let is_there = path.is_dir() || (text.contains('*') && path.parent().is_some());
     let is_file = !text.starts_with("sample:") && (is_there || files_of(text).next().is_some());
     let here = std::env::current_dir().ok().filter(|_| is_file);
@@ -70,23 +70,23 @@ pub(super) fn lasting(text: &str) -> String {
 /// A checkpoint that was found.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// Where it is.
+    /// Path of the file.
     path: PathBuf,
-    /// Which of the two it is; neither where it is that of a run that was done, or not from a folder.
+    /// Index among the two files; `None` for the checkpoint of a finished run, or for one that is not from a folder.
     file: Option<usize>,
-    /// Its content, which is whole.
+    /// Content, which is whole.
     pub(super) bytes: Vec<u8>,
     pub(super) step: u64,
     elapsed_ms: f64,
-    /// What is wrong with the other one, where something is.
+    /// Error of the other file, if it is damaged.
     other: Option<Error>,
 }
 
 impl Found {
-    /// The newest checkpoint that is whole: of a folder, of its archive, or the file itself; nothing where there are none.
+    /// The newest checkpoint that is whole: of a folder, of its archive, or the file itself; `None` if there are none.
     ///
     /// # Errors
-    /// Those of the files, where none is whole.
+    /// Errors of the files, if none is whole.
     pub(super) fn newest(run: &Path) -> Result<Option<Self>> {
         if run.is_file() {
             let bytes = nearfar::saved_run(NamedFile::read(run)?)?;
@@ -103,7 +103,7 @@ impl Found {
         }
     }
 
-    /// The newest whole checkpoint that a run left in a folder before its end.
+    /// The newest whole checkpoint that an unfinished run left in a folder.
     fn stopped(folder: &Path) -> Result<Option<Self>> {
         let (mut found, mut damaged) = (Vec::<Self>::new(), None);
         for (file, name) in FILES.iter().enumerate() {
@@ -145,7 +145,7 @@ impl Found {
         })
     }
 
-    /// Says what is gone on with.
+    /// Prints the checkpoint that the run continues from.
     pub(super) fn say(&self, steps: u64) {
         if let Some(error) = &self.other {
             note_line(error);
@@ -160,24 +160,24 @@ impl Found {
     }
 }
 
-/// Where a run is saved, and how often.
+/// Folder and interval of a run's checkpoints.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     folder: PathBuf,
-    /// Zero: never.
+    /// Interval between two checkpoints; zero for none.
     every: Duration,
     origin: Origin,
     saved: Instant,
-    /// Which of the two is written next.
+    /// Index of the file that is written next.
     next: usize,
-    /// Whether the other one is of an earlier run.
+    /// The other file is of an earlier run.
     stale: bool,
-    /// Whether the last one could not be saved, which was said.
+    /// The last checkpoint could not be saved, and a note said so.
     failed: bool,
 }
 
 impl Checkpoints {
-    /// Those of a run that goes on with what was `found`, or of a new one.
+    /// Checkpoints of a run that continues from `found`, or of a new one.
     pub(super) fn new(
         folder: &Path,
         every: Duration,
@@ -208,7 +208,7 @@ impl Checkpoints {
         }
     }
 
-    /// Saves the run where it is time to. What keeps it from being saved is said once, and the run goes on.
+    /// Saves the run if the interval is over. A failure is noted once, and the run goes on.
     pub(super) async fn keep_up(&mut self, run: &Run, bar: &progress::Progress) {
         if self.every.is_zero() || self.saved.elapsed() < self.every || run.is_finished() {
             return;
@@ -230,7 +230,7 @@ impl Checkpoints {
         self.saved = Instant::now();
     }
 
-    /// Saves a run that is stopped, where it has come anywhere, and says so.
+    /// Saves a run that is stopped, if it has done a step, and notes it.
     pub(super) async fn save_stopped(&mut self, run: &Run) {
         if self.every.is_zero() || run.step() == 0 {
             return;
@@ -261,7 +261,7 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Removes both: the run is done.
+    /// Removes both files: the run is done.
     pub(super) fn remove(self) -> Result<()> {
         let mut all = FILES.iter().chain([&ASIDE]);
         all.try_for_each(|name| remove(&self.folder, name))

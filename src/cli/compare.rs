@@ -90,7 +90,7 @@ impl Compare {
         let mut comparison = Comparison::new(engine, Rc::new(dataset), contest)?;
         let followed = follow(&mut comparison, &tasks).await;
         let report = comparison.report();
-        // What is there is said, whatever broke the comparison off.
+        // Results so far are printed, even if an error ended the comparison.
         let printed = if self.common.json {
             print_json(&report)
         } else {
@@ -122,7 +122,7 @@ impl Compare {
     }
 }
 
-/// Says what will be done, and what it takes.
+/// Prints the plan: entries, runs, time and memory.
 fn announce(contest: &Contest, forecast: &CompareForecast) {
     let CompareForecast {
         runs,

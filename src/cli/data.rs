@@ -1,4 +1,4 @@
-//! The data of a command that trains: which files, how they are read, and what is said of them.
+//! The data of a command that trains: its files, their reading, and notes on them.
 
 use clap::Args;
 use nearfar::{
@@ -94,7 +94,7 @@ pub(super) struct GroupOption {
 }
 
 impl GroupOption {
-    /// The columns with this one beside the features.
+    /// These columns with the group column kept beside the features.
     pub(super) fn apart_of(&self, columns: Columns) -> Columns {
         Columns {
             apart: self.group.iter().cloned().collect(),
@@ -117,7 +117,7 @@ impl ColumnOptions {
 }
 
 impl DataFiles {
-    /// What the options say of columns, as settings.
+    /// Settings from the options on columns.
     pub(super) fn sets(&self) -> Vec<String> {
         let group = self.group.group.as_ref();
         let mut sets: Vec<String> = group
@@ -135,7 +135,7 @@ impl DataFiles {
         sets
     }
 
-    /// Where the data is, as the options say.
+    /// Origin of the data, from the options.
     pub(super) fn origin(&self) -> Result<Origin> {
         let sample = || format!("sample:{}", SAMPLES[0]);
         Ok(Origin {
@@ -165,7 +165,7 @@ pub(super) async fn read(origin: &Origin, seed: u64) -> Result<Dataset> {
             let read = |columns: &Columns| {
                 files::dataset(test, test_labels.as_deref(), *missing, columns, seed)
             };
-            // Where it has no such columns, it may have as many by their order, or says what is missing.
+            // If it has no such columns, the same number of columns by their order may do, or the error names what is missing.
             let test = match columns_as_in(&dataset.table, &dataset.feature_names, columns) {
                 Some(alike) => read(&alike).or_else(|_| read(columns)),
                 None => read(columns),
@@ -177,8 +177,8 @@ pub(super) async fn read(origin: &Origin, seed: u64) -> Result<Dataset> {
     }
 }
 
-/// The columns of a second file: the features of a first, of this table and with these names, by their names, whatever the second says
-/// by itself; nothing where those have no names.
+/// Columns of a second file: the features of the first, of this table and with these names, by their names, whatever the second
+/// file alone would choose; `None` if the features have no names.
 pub(super) fn columns_as_in(
     table: &[TableColumn],
     names: &[String],
@@ -195,7 +195,7 @@ pub(super) fn columns_as_in(
     })
 }
 
-/// The files of the data.
+/// Files of the data.
 pub(super) fn inputs(origin: &Origin) -> Vec<&str> {
     let Origin {
         data,
@@ -212,7 +212,7 @@ pub(super) fn inputs(origin: &Origin) -> Vec<&str> {
         .collect()
 }
 
-/// Prints what each column is taken for, why, and its first cells.
+/// Prints the role of each column, the reason, and its first cells.
 pub(super) fn say_columns<'a>(lines: impl Iterator<Item = (ColumnRole, &'a [String])>) {
     let lines: Vec<[String; 4]> = lines
         .map(|(column, first)| {
@@ -248,7 +248,7 @@ pub(super) fn say_columns<'a>(lines: impl Iterator<Item = (ColumnRole, &'a [Stri
         .for_each(|line| print(line.each_ref().map(String::as_str)));
 }
 
-/// A cell in a list of cells.
+/// A cell in a list of cells, in quotes if it is empty.
 fn quoted_where_blank(cell: &str) -> String {
     match cell {
         "" => "\"\"".to_owned(),

@@ -46,7 +46,7 @@ impl Embed {
         pollster::block_on(self.embed())
     }
 
-    /// What embedding would hold and take; embeds nothing.
+    /// Forecast of the embedding; embeds nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
         let (head, source) = self.read()?;
         Embedder::plan(&head.layers, source.rows(), room, rate)
@@ -84,7 +84,7 @@ impl Embed {
         let mut output = Output::create(&self.out, &inputs)?;
         let mut embedder = Embedder::new(engine, &head.layers).await?;
         let started = std::time::Instant::now();
-        // A copy of AnnData gets its embeddings at once; else they are written as they come.
+        // An AnnData copy gets its embeddings at once; otherwise they are written as they come.
         let dim = embedder.embedding_size();
         let mut added = match cells {
             Some(_) => {
@@ -135,12 +135,12 @@ impl Embed {
         Ok(())
     }
 
-    /// Where the rows come from: an open NPY file, or an array or table in memory.
+    /// Source of the rows: an open NPY file, or an array or table in memory.
     fn source(&self, head: &Head) -> Result<RowSource> {
         if let Some(sample) = self.data.strip_prefix("sample:") {
             return Ok(Dataset::sample(sample, self.seed)?.features);
         }
-        // Written as those that the head was trained on, where nothing else is said.
+        // Number format of the head's training data, unless another is given.
         let marks = match self.marks.marks()? {
             chosen if chosen == Marks::default() => saved::marks(&self.model),
             chosen => chosen,

@@ -101,7 +101,7 @@ impl Evaluate {
         }
     }
 
-    /// What an evaluation would hold and take; runs nothing.
+    /// Forecast of the evaluation; runs nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
         self.check_metrics()?;
         let (queries, references) = self.rows.read_grouped(&self.group)?;
@@ -112,7 +112,7 @@ impl Evaluate {
     }
 }
 
-/// Prints the means over queries and over classes, and what the nearest k hold.
+/// Prints the means over queries and over classes, and recall and precision at each k.
 fn print(retrieval: &Retrieval, asked: impl Fn(&str) -> bool, group: Option<&str>) {
     let (over, classes) = (
         serde_json::json!(retrieval.metrics),

@@ -45,7 +45,7 @@ pub(super) struct Export {
     common: Common,
 }
 
-/// Takes the name of a piece, and lists them with what they are.
+/// Parses the name of a piece, and lists the pieces with their descriptions.
 fn pieces() -> impl TypedValueParser<Value = Piece> {
     let values = Piece::ALL.map(|piece| PossibleValue::new(piece.name()).help(piece.words()));
     PossibleValuesParser::new(values).try_map(|name| name.parse::<Piece>())
@@ -104,14 +104,14 @@ impl Export {
         Ok(())
     }
 
-    /// What is read, as it was given.
+    /// Files that are read, as they were given.
     fn inputs(&self) -> Vec<&str> {
         let run = self.run.to_str().into_iter();
         let data = [&self.data, &self.labels].into_iter().flatten();
         run.chain(data.map(String::as_str)).collect()
     }
 
-    /// Takes the rows of a side along: those that the run left, or those of its data, through the head.
+    /// Adds the rows of a side: those in the run's folder, or those of its data, through the head.
     async fn bring_rows(&self, results: &mut Results) -> Result<()> {
         let neighbours = self.format.needs_neighbours();
         let is_there = self.data.is_none()
@@ -148,7 +148,7 @@ fn is_zip(path: &Path) -> bool {
     ending.is_some_and(|ending| ending.eq_ignore_ascii_case("zip"))
 }
 
-/// Files that all lie in one folder, without it: what is asked for becomes that folder.
+/// Files that all lie in one folder, without it: the folder at `--out` takes its place.
 fn without_folder(mut files: Vec<TakenFile>) -> Vec<TakenFile> {
     let folder = files.first().and_then(|file| file.path.split_once('/'));
     let Some(folder) = folder.map(|(folder, _)| format!("{folder}/")) else {

@@ -1,4 +1,4 @@
-//! Files in: what cannot be read is refused.
+//! Input files: unreadable ones are refused.
 
 use std::path::Path;
 
@@ -18,27 +18,27 @@ pub(super) fn read(path: &Path) -> Result<NamedFile> {
     NamedFile::read(path)
 }
 
-/// Whether a path ends in a dot and this, in any case.
+/// Checks that a path ends in a dot and this, in any case.
 fn has_ending(path: &Path, ending: &str) -> bool {
     let own = path.extension();
     own.is_some_and(|own| own.eq_ignore_ascii_case(ending))
 }
 
-/// The format of a file that is read where it is asked for; none where it has to be unpacked first.
+/// Format of a file that is read in place; `None` if it has to be unpacked first.
 fn open_format(path: &Path) -> Option<Format> {
     Format::of(&path.to_string_lossy()).filter(|_| !has_ending(path, "gz"))
 }
 
-/// Opens a file of HDF5; none where it is another.
+/// Opens an HDF5 file; `None` for other formats.
 fn hdf5(path: &Path) -> Result<Option<Hdf5File>> {
     let is_hdf5 = open_format(path) == Some(Format::Hdf5);
     is_hdf5.then(|| Hdf5File::open(path)).transpose()
 }
 
-/// The file of `FILE[:ARRAY]` where it is AnnData of so many cells, to which embeddings can be added.
+/// The file of `FILE[:ARRAY]`, which must be AnnData with `rows` cells, so that embeddings can be added.
 ///
 /// # Errors
-/// [`nearfar::Error::Data`] where it is another, [`nearfar::Error::Config`] where it is none.
+/// [`nearfar::Error::Data`] for other AnnData, [`nearfar::Error::Config`] for other files.
 pub(super) fn cells(data: &str, rows: usize) -> Result<&Path> {
     let path = array(data).0;
     let file = hdf5(path)?.ok_or_else(|| {
@@ -48,12 +48,12 @@ pub(super) fn cells(data: &str, rows: usize) -> Result<&Path> {
     file.check_cells(rows).map(|()| path)
 }
 
-/// Whether a file of this name is AnnData.
+/// Tells by the name if a file is AnnData.
 pub(super) fn is_cells(path: &Path) -> bool {
     has_ending(path, "h5ad")
 }
 
-/// Splits `FILE.npz:ARRAY`, for a file of any format with arrays or with columns of lists, where there is no file of the whole name.
+/// Splits `FILE.npz:ARRAY`, for a file of any format with arrays or with columns of lists, if there is no file of the whole name.
 fn array(text: &str) -> (&Path, Option<&str>) {
     let colons = text.rmatch_indices(':').map(|(colon, _)| colon);
     let mut splits = colons.map(|colon| (&text[..colon], &text[colon + 1..]));
@@ -67,8 +67,8 @@ fn array(text: &str) -> (&Path, Option<&str>) {
     }
 }
 
-/// Rows without labels: an open NPY file, an array among several, or the numeric columns of a table, those of the rows that they
-/// are held against in their order.
+/// Rows without labels: an open NPY file, an array among several, or the numeric columns of a table, in the order of `other`, the
+/// rows that they are compared with.
 pub(super) fn rows(
     data: &str,
     columns: &Columns,
@@ -78,8 +78,8 @@ pub(super) fn rows(
     as_in(columns, other, read)
 }
 
-/// Reads rows with the columns of the rows that they are held against, whatever their file says by itself; where it has no columns
-/// of these names, with what was chosen.
+/// Reads rows with the columns of `other`, the rows that they are compared with, whatever their file alone would choose; with the
+/// chosen columns if the file has no columns of these names.
 fn as_in<T>(
     columns: &Columns,
     other: Option<&LabelledRows>,
@@ -92,8 +92,8 @@ fn as_in<T>(
     }
 }
 
-/// Rows for a head: of a table the columns of its names, or as many numeric ones as it takes; cells without a number are filled as
-/// it was trained.
+/// Rows for a head: the table's columns with the names of the head's features, or as many numeric ones as it takes; cells without a
+/// number are filled as in training.
 pub(super) fn rows_for(data: &str, head: &Head, marks: Marks) -> Result<RowSource> {
     let (names, inputs) = (&head.features, Some(head.inputs()));
     let columns = Columns {
@@ -135,7 +135,7 @@ fn features(
         say(&path.display().to_string(), &notes);
         return Ok(LabelledRows::of_array(data, rows, notes));
     }
-    // A head knows the list that it was trained on: its features are called after it.
+    // The head's features are named after the list that it was trained on.
     let format = Format::of(&path.to_string_lossy());
     // A folder is one of Parquet files.
     let is_typed = path.is_dir() || matches!(format, Some(Format::JsonLines | Format::Parquet));
@@ -182,18 +182,18 @@ pub(super) struct LabelledFiles {
 pub(super) struct LabelledRows {
     pub(super) rows: RowSource,
     pub(super) labels: Vec<String>,
-    /// What each row belongs to, where a column was named that says it.
+    /// Group of each row, if a group column was named.
     pub(super) groups: Option<Vec<String>>,
-    /// The file, and the names of its columns where it has some.
+    /// Name of the file, and of its columns if they have names.
     name: String,
     names: Vec<String>,
-    /// What was decided while reading: what each column is taken for, and the rest in words.
+    /// Roles of the columns, and other notes of reading.
     table: Vec<TableColumn>,
     notes: Vec<String>,
 }
 
 impl LabelledFiles {
-    /// What is read, as it was given.
+    /// Files that are read, as they were given.
     pub(super) fn inputs(&self) -> Vec<&str> {
         let references = [&self.labels, &self.references, &self.reference_labels];
         let references = references.into_iter().flatten().map(String::as_str);
@@ -206,7 +206,7 @@ impl LabelledFiles {
         self.read_with(self.columns.columns()?)
     }
 
-    /// The same with the group of each row.
+    /// Reads the rows with the group of each.
     pub(super) fn read_grouped(
         &self,
         group: &GroupOption,
@@ -238,7 +238,7 @@ impl LabelledFiles {
     }
 }
 
-/// Looks at rows and what they are held against; and refuses what cannot be compared, as the work would.
+/// Surveys rows and the rows that they are compared with, and refuses incomparable ones, as the work would.
 pub(super) fn compare(
     files: &LabelledFiles,
     rows: &LabelledRows,
@@ -255,7 +255,7 @@ pub(super) fn compare(
 }
 
 impl LabelledRows {
-    /// Rows of a table, its columns in the order of those that they are held against; says what was decided.
+    /// Rows of a table, its columns in the order of `other`, the rows that they are compared with; prints the notes of reading.
     fn new(rows: Labelled, other: Option<&Self>) -> Result<Self> {
         let rows = match other {
             Some(other) => rows.ordered_as(&other.names, &other.name)?,
@@ -278,13 +278,13 @@ impl LabelledRows {
         })
     }
 
-    /// What was decided while reading, for a report.
+    /// Notes of reading, for a report.
     pub(super) fn said(&self) -> serde_json::Value {
         let columns: Vec<&ColumnRole> = self.table.iter().map(|line| &line.column).collect();
         serde_json::json!({ "name": self.name, "columns": columns, "notes": self.notes })
     }
 
-    /// Rows that were made here.
+    /// Rows that were computed here.
     pub(super) fn made(rows: RowSource, labels: Vec<String>, groups: Option<Vec<String>>) -> Self {
         Self {
             labels,
@@ -293,7 +293,7 @@ impl LabelledRows {
         }
     }
 
-    /// Rows whose columns have no names, of a file of this name.
+    /// Rows of a file of this name whose columns have no names.
     fn of_array(name: &str, rows: RowSource, notes: Vec<String>) -> Self {
         Self {
             rows,
@@ -314,7 +314,7 @@ impl LabelledRows {
     }
 }
 
-/// Rows with their labels, without the rest; rows of an NPY file are read where they are asked for.
+/// Rows with their labels alone; rows of an NPY file are read when they are needed.
 pub(super) fn labelled_rows(
     data: &str,
     labels: Option<&str>,
@@ -331,7 +331,7 @@ fn labelled_rows_of(
     columns: &Columns,
     other: Option<&LabelledRows>,
 ) -> Result<LabelledRows> {
-    // A column that stands beside the labels is there without being chosen.
+    // A column that is given beside the labels is read without being chosen.
     let is_chosen = !columns.is_empty() || columns.unlabelled.is_some() || columns.on.is_some();
     let group = columns.apart.first();
     let groups = |columns: &[(String, Texts)]| -> Result<Option<Vec<String>>> {
@@ -359,8 +359,8 @@ fn labelled_rows_of(
     })
 }
 
-/// Reads labelled rows: a file with its labels, which `labels` names as a file, as `FILE:COLUMN` or `FILE.npz:ARRAY`, or
-/// as a column or array of the data.
+/// Reads labelled rows: a file with its labels, which `labels` gives as a file, as `FILE:COLUMN` or `FILE.npz:ARRAY`, or as a
+/// column or array of the data.
 fn labelled(
     data: &str,
     labels: Option<&str>,
@@ -369,7 +369,7 @@ fn labelled(
 ) -> Result<Labelled> {
     let (file, column) = labels_of(data, labels);
     let (data, features) = array(data);
-    // The labels of the data's own table or arrays, by its full name: it is read once, and the label is no feature.
+    // Labels in the data's own table or arrays, given by the full name: the file is read once, and the label is no feature.
     let file = file.filter(|file| has_ending(data, "npy") || !is_same(file, data));
     let choice = Choice {
         features,
@@ -380,7 +380,7 @@ fn labelled(
     watched(|say| Labelled::open(data, file, choice, say))
 }
 
-/// Reads a file, and shows how far that is.
+/// Reads a file, and shows the progress.
 fn watched<T>(read: impl FnOnce(&dyn Fn(Working)) -> Result<T>) -> Result<T> {
     let tasks = progress::Tasks::default();
     let read = read(&|working| tasks.hear(&working));
@@ -388,18 +388,18 @@ fn watched<T>(read: impl FnOnce(&dyn Fn(Working)) -> Result<T>) -> Result<T> {
     read
 }
 
-/// Whether two paths lead to one file.
+/// Tells if two paths lead to one file.
 fn is_same(path: &Path, other: &Path) -> bool {
     let both = path.canonicalize().ok().zip(other.canonicalize().ok());
     path == other || both.is_some_and(|(path, other)| path == other)
 }
 
-/// The file of labels, and the column or array of it or of the data.
+/// File of the labels, if it is not the data's, and the column or array of either.
 fn labels_of<'a>(data: &str, labels: Option<&'a str>) -> (Option<&'a Path>, Option<&'a str>) {
-    // Of files that are read, and of some that are not.
+    // Endings of files that can be read, and of some that cannot.
     const OTHERS: [&str; 4] = ["gz", "json", "pkl", "xlsx"];
     let is_file = |path: &Path| path.exists() && !path.is_dir();
-    // A file that is missing is one too, by its ending, its folder, or where the data has no columns.
+    // A missing file counts as one too, by its ending or its folder, or if the data has no columns.
     let meant = |text: &str| {
         let path = Path::new(text);
         is_file(path)
@@ -407,7 +407,7 @@ fn labels_of<'a>(data: &str, labels: Option<&'a str>) -> (Option<&'a Path>, Opti
                 .chain(OTHERS)
                 .any(|ending| has_ending(path, ending))
             || (text.contains('/')
-                // A column may have a slash in its name, too.
+                // The name of a column may contain a slash, too.
                 && path.parent().is_some_and(Path::is_dir)
                 && Format::of(&array(data).0.to_string_lossy()) != Some(Format::Hdf5))
             || has_ending(Path::new(data), "npy")
@@ -424,14 +424,14 @@ fn labels_of<'a>(data: &str, labels: Option<&'a str>) -> (Option<&'a Path>, Opti
     }
 }
 
-/// Says beside the results what was decided while reading.
+/// Prints notes of reading on standard error.
 fn say(name: &str, notes: &[String]) {
     for note in notes {
         note_line(format_args!("{name}: {note}"));
     }
 }
 
-/// Reads a data set: a sample, or a file with its labels, of which cells without a number are dealt with as chosen.
+/// Reads a data set: a sample, or a file with its labels, with this treatment of cells without a number.
 pub(super) fn dataset(
     data: &str,
     labels: Option<&str>,

@@ -44,7 +44,7 @@ impl Knn {
         pollster::block_on(self.search())
     }
 
-    /// What a search would hold and take; runs nothing.
+    /// Forecast of the search; runs nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
         let (queries, references) = self.rows()?;
         let (known, asking) = match &references {

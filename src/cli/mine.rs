@@ -1,5 +1,5 @@
-//! `nearfar mine` and `nearfar loss`: what a miner keeps of all triplets, and what those cost. A triplet is stored only
-//! where a list is asked for: see `triplets`.
+//! `nearfar mine` and `nearfar loss`: the triplets or pairs that a miner keeps, and their loss. Triplets are stored only if a list
+//! is asked for: see `triplets`.
 
 use std::path::PathBuf;
 
@@ -132,14 +132,14 @@ impl Mine {
             file.write(mined.mining.mined, &mut report)?;
         }
         if let Some(mining) = report["mining"].as_object_mut() {
-            // What is active is a matter of a loss.
+            // `active` is defined by a loss alone.
             mining.remove("active");
         }
         report["arguments"] = arguments(&settings, false);
         job.print(&report)
     }
 
-    /// What a mining would hold and take; runs nothing.
+    /// Forecast of the mining; runs nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
         let settings = self.settings()?;
         let job = Job::read(&self.rows, &self.common, &settings)?;
@@ -210,7 +210,7 @@ impl Loss {
         Ok(())
     }
 
-    /// What it would hold and take; runs nothing.
+    /// Forecast of the loss; runs nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
         let settings = self.settings()?;
         let job = Job::read(&self.rows, &self.common, &settings)?;
@@ -221,8 +221,8 @@ impl Loss {
     }
 }
 
-/// The settings of a run with this miner and loss. A key without a dot is an argument of what `prefix` names, but for how a miner
-/// compares rows.
+/// Settings of a run with this miner and loss. A key without a dot is an argument of the part that `prefix` names, except the
+/// miner's distance.
 fn settings(
     miner: &str,
     loss: Option<&str>,
@@ -259,7 +259,7 @@ fn settings(
     Ok(config)
 }
 
-/// The arguments in use, of the miner and, where there is one, of the loss.
+/// Arguments in use, of the miner and, if there is one, of the loss.
 fn arguments(settings: &TrainConfig, with_loss: bool) -> serde_json::Value {
     let all = settings.to_value();
     let mut used = serde_json::json!({ "distance": all["distance"], "miner": all["miner"] });
@@ -272,7 +272,7 @@ fn arguments(settings: &TrainConfig, with_loss: bool) -> serde_json::Value {
     used
 }
 
-/// How a miner compares rows, where it does that by itself.
+/// Key of the miner's own distance.
 const MINER_DISTANCE: &str = "miner_distance=";
 
 fn spec(anchors: &LabelledRows, references: Option<&LabelledRows>, gradient: bool) -> MiningSpec {

@@ -1,4 +1,4 @@
-//! Commands, the options they share, and what they print where: results on standard output, the rest beside it.
+//! The commands, their common options, and their output: results on standard output, notes on standard error.
 
 mod allocator;
 mod checkpoints;
@@ -93,7 +93,7 @@ struct Common {
 }
 
 impl Common {
-    /// Opens the engine that the options ask for; Ctrl-C and its like then stop it between two slices of work.
+    /// Opens the engine that the options ask for; Ctrl-C and similar signals then stop it between two slices of work.
     fn open(&self, default_budget: u64) -> Result<Engine> {
         let choice = EngineChoice {
             kind: self.engine,
@@ -104,7 +104,7 @@ impl Common {
         let budget = self.budget.map_or(default_budget, |budget| budget.0);
         let engine = shapes::tuned(pollster::block_on(Engine::open(&choice, budget))?)?;
         if engine.info().engine == "gpu" && !engine.info().software {
-            // Its first slices of work are cut by what it can do: it takes 0.2 s, and a guess would take longer.
+            // The first slices of work are sized by the device's speed: this takes 0.2 s, and a guess would take longer.
             pollster::block_on(self_test(&engine))?;
             engine.ledger().restart_peak();
         }
@@ -117,11 +117,10 @@ impl Common {
     }
 }
 
-/// The first line that standard output did not take.
+/// Error of the first line that standard output did not take.
 static UNPRINTED: Mutex<Option<std::io::Error>> = Mutex::new(None);
 
-/// Prints a line on standard output. A reader that left early misses it, and that is no error; what else goes wrong is
-/// one at the end.
+/// Prints a line on standard output. A reader that has left misses it, which is no error; any other failure is one at the end.
 fn print_line(line: impl Display) {
     match writeln!(std::io::stdout(), "{line}") {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -132,7 +131,7 @@ fn print_line(line: impl Display) {
     }
 }
 
-/// Prints a line on standard error, if somebody reads it.
+/// Prints a line on standard error; failures are ignored.
 fn note_line(line: impl Display) {
     writeln!(std::io::stderr(), "{line}").ok();
 }
@@ -140,7 +139,7 @@ fn note_line(line: impl Display) {
 /// Prints a report as JSON on standard output: a program waits for all of it.
 ///
 /// # Errors
-/// [`Error::Io`] when standard output does not take it.
+/// [`Error::Io`] if standard output does not take it.
 fn print_json(report: &impl serde::Serialize) -> Result<()> {
     let mut text = serde_json::to_string(report).expect("reports are plain data");
     text.push('\n');
@@ -151,7 +150,7 @@ fn print_json(report: &impl serde::Serialize) -> Result<()> {
     written.map_err(io("writing the report to standard output"))
 }
 
-/// A report with what every one says of its work: the engine and its adapter, the time, and the memory that was held.
+/// A report with the common fields of all work: the engine and its adapter, the time, and the memory that was held.
 fn of_work(report: impl serde::Serialize, engine: &Engine, elapsed_ms: f64) -> serde_json::Value {
     let mut report = serde_json::json!(report);
     let info = engine.info();
@@ -162,14 +161,14 @@ fn of_work(report: impl serde::Serialize, engine: &Engine, elapsed_ms: f64) -> s
     report
 }
 
-/// What the work may have of a stack: as much as a process is given at its start.
+/// Stack size of the work: as much as a process is given at its start.
 const STACK_BYTES: usize = 8 << 20;
 
-/// Memory that must be free before that thread starts: its stack, and a little that the C library ends the process without.
+/// Memory that must be free before that thread starts: its stack, and a little without which the C library ends the process.
 const HEADROOM_BYTES: u64 = STACK_BYTES as u64 + (4 << 20);
 
-/// Runs the command line on a thread whose stack the system has handed out. The stack of the first thread grows while it is
-/// used, and the process ends without a word where the system has no more.
+/// Runs the command line on a thread whose stack is allocated at once. The stack of the first thread grows while it is used, and
+/// the process ends without a message if the system has no more memory.
 pub(crate) fn main() -> ExitCode {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -181,7 +180,7 @@ pub(crate) fn main() -> ExitCode {
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
     let started = headroom.and_then(|()| thread.spawn(run).map_err(io("starting a thread")));
     match started {
-        // Who panicked has said why.
+        // A thread that panicked has printed the reason.
         Ok(thread) => thread.join().unwrap_or(ExitCode::from(101)),
         Err(error) => {
             note_line(format_args!("nearfar: {error}"));
@@ -223,7 +222,7 @@ fn run() -> ExitCode {
                 _ => "",
             };
             note_line(format_args!("nearfar: {error}{how}"));
-            // What a signal broke off says so, whatever broke.
+            // After a signal the exit code is the signal's, whatever else failed.
             ExitCode::from(signals::exit_code().unwrap_or(error.exit_code() as u8))
         }
     }

@@ -1,5 +1,5 @@
-//! Files out: whole or not there. Each is written beside its place, under a name that no other process has, and takes its
-//! own name at the end. Whatever cannot be written is refused before the work; only regular files are ever replaced.
+//! Output files: complete or not there. Each is written beside its place, under a name that no other process has, and renamed at
+//! the end. A file that cannot be written is refused before the work; only regular files are ever replaced.
 
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io::{BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -11,10 +11,10 @@ use nearfar::{Error, Result};
 
 use super::{io, signals};
 
-/// Links that are followed to a file, at most.
+/// The most links that are followed to a file.
 const MOST_LINKS: usize = 40;
 
-/// What there is to remove where the process ends at once.
+/// Temporary files to remove if the process ends at once.
 static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Removes every temporary file, if nobody is making or renaming one right now.
@@ -26,24 +26,25 @@ pub(super) fn remove_temporaries() {
     }
 }
 
-/// The refusal of a name that cannot be written.
+/// Refusal of a path that cannot be written.
 fn refuse(path: &Path, why: &str) -> Error {
     Error::Config(format!("{}: cannot be written: {why}", path.display()))
 }
 
-/// A place for a file that was found good: a regular file, or none yet.
+/// A checked place for a file: a regular file, or none yet.
 #[derive(Debug)]
 struct Target {
-    /// The name that was given.
+    /// Path that was given.
     name: PathBuf,
-    /// The place itself, links followed.
+    /// Path of the place itself, with links followed.
     place: PathBuf,
-    /// Those of the file that is replaced.
+    /// Permissions of the file that is replaced.
     permissions: Option<Permissions>,
 }
 
 impl Target {
-    /// A place in a folder whose files are its own: a link there is replaced and never followed, as the folder may be from anywhere.
+    /// A place in a folder that is written as a whole: a link there is replaced and never followed, as the folder may be from
+    /// anywhere.
     fn member(path: &Path) -> Result<Self> {
         match path.is_symlink() {
             true => Ok(Self {
@@ -55,11 +56,11 @@ impl Target {
         }
     }
 
-    /// Looks at a place. `inputs` are what the command reads, as `FILE` or `FILE:COLUMN`.
+    /// Checks a place. `inputs` are the files that the command reads, as `FILE` or `FILE:COLUMN`.
     fn new(path: &Path, inputs: &[&str]) -> Result<Self> {
         let mut place = path.to_owned();
         let mut links = 0;
-        // A link to something else than a file is no file either, and what it is shows without following.
+        // A link to something else than a file is no file either: these are the metadata of its target.
         let found = std::fs::metadata(path);
         match &found {
             Ok(there) if there.is_dir() => {
@@ -89,7 +90,7 @@ impl Target {
             );
             return Err(refuse(path, &why));
         }
-        // A name that is too long, or goes through a file.
+        // A name that is too long, or a path through a file.
         match std::fs::symlink_metadata(&place) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(refuse(path, &error.to_string()));
@@ -110,7 +111,7 @@ impl Target {
     }
 }
 
-/// The folder that a path lies in.
+/// Folder of a path.
 fn folder_of(path: &Path) -> &Path {
     let parent = path.parent().unwrap_or(Path::new("/"));
     if parent.as_os_str().is_empty() {
@@ -120,7 +121,7 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// The files that `FILE` or `FILE:COLUMN` may mean.
+/// Files that `FILE` or `FILE:COLUMN` may mean.
 pub(super) fn files_of(text: &str) -> impl Iterator<Item = &Path> {
     let colons = text.match_indices(':').map(|(at, _)| &text[..at]);
     let names = std::iter::once(text).chain(colons).map(Path::new);
@@ -140,7 +141,7 @@ fn is_same(a: &Path, b: &Path) -> bool {
     matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
-/// A file under a name of its own; gone once it is dropped.
+/// A file under a temporary name, removed when it is dropped.
 #[derive(Debug)]
 struct Temporary(PathBuf);
 
@@ -152,7 +153,7 @@ impl Temporary {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let name = format!("nearfar-{}-{number}.partial", std::process::id());
             let path = folder.join(name);
-            // Never a file that is there, nor what a link leads to.
+            // Never an existing file, nor the target of a link.
             let mut new = OpenOptions::new();
             match new.read(true).write(true).create_new(true).open(&path) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -165,7 +166,7 @@ impl Temporary {
         }
     }
 
-    /// Under this name, which one process uses at a time; what one that was killed left there is gone.
+    /// Creates the file under this name, which one process uses at a time; a file that a killed process left there is removed.
     fn named(path: PathBuf) -> std::io::Result<(Self, File)> {
         let mut paths = TEMPORARIES.lock().expect("nobody fails while holding it");
         match std::fs::remove_file(&path) {
@@ -180,14 +181,14 @@ impl Temporary {
         Ok((Self(path), file))
     }
 
-    /// In the folder of a target; a folder that takes none is refused.
+    /// Creates the file in the folder of a target; a folder that takes none is refused.
     fn beside(target: &Target) -> Result<(Self, File)> {
         let folder = folder_of(&target.place);
         Self::create(folder).map_err(|error| refuse(&target.name, &why(folder, &error)))
     }
 }
 
-/// Why a folder takes no file.
+/// Reason why a folder takes no file.
 fn why(folder: &Path, error: &std::io::Error) -> String {
     if folder.is_dir() {
         format!("the folder {} takes no file: {error}", folder.display())
@@ -196,11 +197,11 @@ fn why(folder: &Path, error: &std::io::Error) -> String {
     }
 }
 
-/// Puts a file, which `write` writes, in the place of `name` in a folder, or leaves what is there: it is written under the name `aside`,
-/// brought to the disk, and renamed. No signal stops it.
+/// Replaces the file `name` in a folder by one that `write` writes, or leaves the old one: the new one is written under the name
+/// `aside`, flushed to disk, and renamed. No signal interrupts it.
 ///
 /// # Errors
-/// [`Error::Io`], and those of `write`.
+/// [`Error::Io`], and errors of `write`.
 pub(super) fn replace(
     folder: &Path,
     aside: &str,
@@ -220,7 +221,7 @@ pub(super) fn replace(
     written.map_err(failed)
 }
 
-/// Removes a file of a folder, where it is there.
+/// Removes a file of a folder, if there is one.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -232,7 +233,7 @@ pub(super) fn remove(folder: &Path, name: &str) -> Result<()> {
     }
 }
 
-/// Brings the names of a folder to the disk.
+/// Flushes the names in a folder to disk.
 #[cfg(unix)]
 fn sync(folder: &Path) -> std::io::Result<()> {
     File::open(folder)?.sync_all()
@@ -252,7 +253,7 @@ impl Drop for Temporary {
     }
 }
 
-/// A file that takes its name when it is whole.
+/// A file that is renamed to its own name when it is complete.
 #[derive(Debug)]
 pub(super) struct Output {
     target: Target,
@@ -261,10 +262,10 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Begins a file; `inputs` are what the command reads, as `FILE` or `FILE:COLUMN`.
+    /// Creates a file; `inputs` are the files that the command reads, as `FILE` or `FILE:COLUMN`.
     ///
     /// # Errors
-    /// [`Error::Config`] where no file can be written there, or one of `inputs` is.
+    /// [`Error::Config`] if no file can be written there, or if the file is one of `inputs`.
     pub(super) fn create(path: &Path, inputs: &[&str]) -> Result<Self> {
         Self::at(Target::new(path, inputs)?)
     }
@@ -278,7 +279,7 @@ impl Output {
         })
     }
 
-    /// Appends.
+    /// Appends bytes.
     ///
     /// # Errors
     /// [`Error::Io`], and [`Error::Stopped`] after a signal.
@@ -288,7 +289,7 @@ impl Output {
         written.map_err(io(self.what()))
     }
 
-    /// Takes over the bytes of a file.
+    /// Appends the bytes of a file.
     ///
     /// # Errors
     /// [`Error::Io`], and [`Error::Stopped`] after a signal.
@@ -301,18 +302,18 @@ impl Output {
         copied.map(drop).map_err(io(self.what()))
     }
 
-    /// Where it is until it takes its name, for who opens it by itself; all that was written is there.
+    /// Current path of the file, for libraries that open it themselves; all that was written is flushed.
     pub(super) fn place(&self) -> &Path {
         &self.temporary.0
     }
 
-    /// Gives the file its name.
+    /// Completes the file and gives it its name.
     pub(super) fn finish(mut self) -> Result<()> {
         self.complete()?;
         self.take_name()
     }
 
-    /// A file to lay aside what is read again later; it is gone once it is dropped.
+    /// A temporary file for data that is read again later; removed when it is dropped.
     pub(super) fn spool(&self) -> Result<Spool> {
         let (temporary, file) = Temporary::beside(&self.target)?;
         Ok(Spool {
@@ -326,7 +327,7 @@ impl Output {
         format!("writing {}", self.target.name.display())
     }
 
-    /// Brings all of it to the disk, still under its temporary name.
+    /// Flushes the file to disk, still under its temporary name.
     fn complete(&mut self) -> Result<()> {
         let permissions = self.target.permissions.clone();
         let written = self.file.flush().and_then(|()| {
@@ -359,7 +360,7 @@ impl Seek for Output {
     }
 }
 
-/// Bytes that are laid aside and read again.
+/// Data that is written to disk and read again.
 #[derive(Debug)]
 pub(super) struct Spool {
     what: String,
@@ -368,13 +369,13 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    /// Appends.
+    /// Appends bytes.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let written = self.file.write_all(bytes);
         written.map_err(io(self.what.clone()))
     }
 
-    /// What was laid aside, from its beginning.
+    /// Reader of the data from its beginning.
     pub(super) fn read(mut self) -> Result<impl Read> {
         let rewound = self.file.flush().and_then(|()| self.file.rewind());
         rewound.map_err(io(self.what.clone()))?;
@@ -382,7 +383,7 @@ impl Spool {
     }
 }
 
-/// A spool that is read until a signal comes.
+/// A spool whose reading ends with a signal.
 struct Stoppable(Spool);
 
 impl Read for Stoppable {
@@ -395,15 +396,15 @@ impl Read for Stoppable {
 /// Keeps other processes from writing to a folder.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lock {
-    /// It is locked for as long as it is open.
+    /// Locked for as long as it is open.
     _folder: Option<Arc<File>>,
 }
 
 impl Lock {
-    /// Takes the lock of a folder, where the system has locks of folders.
+    /// Locks a folder, if the system has locks of folders.
     ///
     /// # Errors
-    /// [`Error::Config`] where another process has it.
+    /// [`Error::Config`] if another process holds the lock.
     fn of(path: &Path) -> Result<Self> {
         let Ok(folder) = File::open(path) else {
             return Ok(Self::default());
@@ -420,23 +421,23 @@ impl Lock {
     }
 }
 
-/// The files of a folder, which take their names together at the end. No other process writes there meanwhile.
+/// Files of a folder, which are renamed together at the end. No other process writes there meanwhile.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
     lock: Lock,
     names: Vec<String>,
-    /// What was made for it, the outermost first.
+    /// Folders that were made for it, the outermost first.
     made: Vec<PathBuf>,
     whole: Vec<Output>,
 }
 
 impl Folder {
-    /// Makes the folder where it is missing, and sees that each of `names` can be written there, maybe in a folder of its own;
-    /// `inputs` are what the command reads, as `FILE` or `FILE:COLUMN`.
+    /// Makes the folder if it is missing, and checks that each of `names` can be written there, possibly in a subfolder; `inputs`
+    /// are the files that the command reads, as `FILE` or `FILE:COLUMN`.
     ///
     /// # Errors
-    /// [`Error::Config`] where one cannot, or is one of `inputs`.
+    /// [`Error::Config`] if one cannot be written, or is one of `inputs`.
     pub(super) fn create(path: &Path, names: Vec<String>, inputs: &[&str]) -> Result<Self> {
         let mut folder = Self {
             path: path.to_owned(),
@@ -466,23 +467,23 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Where it is.
+    /// Path of the folder.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What keeps other processes out: until the last copy is dropped.
+    /// Lock of the folder, which is held until the last copy is dropped.
     pub(super) fn lock(&self) -> Lock {
         self.lock.clone()
     }
 
-    /// Its names that are taken by files already.
+    /// Names of the folder for which there are files already.
     pub(super) fn taken(&self) -> impl Iterator<Item = &str> {
         let names = self.names.iter().map(String::as_str);
         names.filter(|name| self.path.join(name).exists())
     }
 
-    /// Makes a folder, and those that it lies in.
+    /// Makes a folder with its parents.
     fn make(&mut self, path: &Path) -> Result<()> {
         let missing: Vec<&Path> = path
             .ancestors()
@@ -498,7 +499,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Writes one of the files whole.
+    /// Writes one of the files completely, under a temporary name.
     pub(super) fn write(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         let path = self.path.join(name);
         self.make(folder_of(&path))?;
@@ -509,7 +510,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Gives all files their names, and removes those of an earlier run that this one has not.
+    /// Gives all files their names, and removes files of an earlier run that this one does not have.
     pub(super) fn finish(mut self) -> Result<()> {
         let new: Vec<PathBuf> = self
             .whole
@@ -523,7 +524,7 @@ impl Folder {
             let path = self.path.join(name);
             if !new.contains(&path) && path.is_file() {
                 std::fs::remove_file(&path).map_err(io(format!("removing {}", path.display())))?;
-                // A folder in the folder goes with its last file.
+                // A subfolder is removed with its last file.
                 if name.contains('/') {
                     std::fs::remove_dir(folder_of(&path)).ok();
                 }
@@ -534,7 +535,7 @@ impl Folder {
 }
 
 impl Drop for Folder {
-    /// Leaves no folder behind that holds nothing.
+    /// Removes folders that were made and are empty.
     fn drop(&mut self) {
         self.whole.clear();
         for part in self.made.iter().rev() {

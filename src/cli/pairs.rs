@@ -1,5 +1,5 @@
-//! `nearfar mine --out` of miners that keep positives and negatives of each anchor: PML's index arrays. What is kept is
-//! laid aside in files beside the result as it comes, as it may be far more than memory holds.
+//! `nearfar mine --out` for miners that keep positives and negatives of each anchor: PML's index arrays. They are spooled to files
+//! beside the result as they come, as they may need far more than memory holds.
 
 use std::path::Path;
 
@@ -7,18 +7,18 @@ use nearfar::{KeptOfAnchor, Miner, NpzWriter, Result, triplets_header};
 
 use super::output::{Output, Spool};
 
-/// The file under way.
+/// The file in progress.
 pub(super) struct File<'a> {
     path: &'a Path,
     output: Output,
     kept: Kept,
 }
 
-/// What came so far.
+/// Pairs so far.
 enum Kept {
-    /// Of batch-hard, which keeps one positive and one negative of an anchor: the triplets.
+    /// Triplets of batch-hard, which keeps one positive and one negative of an anchor.
     Triplets(Vec<u32>),
-    /// How many positives and negatives each anchor has, and which.
+    /// Numbers of positives and negatives of each anchor, and the positives and negatives themselves.
     Pairs {
         counts: Vec<[u32; 2]>,
         positives: Spool,
@@ -27,7 +27,7 @@ enum Kept {
 }
 
 impl<'a> File<'a> {
-    /// Begins the file, before anything is mined.
+    /// Creates the file, before anything is mined.
     pub(super) fn create(path: &'a Path, miner: &Miner, inputs: &[&str]) -> Result<Self> {
         let output = Output::create(path, inputs)?;
         let kept = match miner {
@@ -41,7 +41,7 @@ impl<'a> File<'a> {
         Ok(Self { path, output, kept })
     }
 
-    /// Takes what the next anchor keeps.
+    /// Adds the pairs of the next anchor.
     pub(super) fn add(&mut self, of: KeptOfAnchor<'_>) -> Result<()> {
         match &mut self.kept {
             Kept::Triplets(numbers) => {
@@ -62,7 +62,7 @@ impl<'a> File<'a> {
         }
     }
 
-    /// Ends the file and gives it its name.
+    /// Completes the file and gives it its name.
     pub(super) fn finish(mut self) -> Result<()> {
         match self.kept {
             Kept::Triplets(numbers) => {

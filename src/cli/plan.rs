@@ -1,4 +1,4 @@
-//! `nearfar plan`: what a command would hold, by purpose, and whether it fits. Runs nothing but a short test of the rate.
+//! `nearfar plan`: forecast of a command's memory, by purpose, and if it fits. Runs nothing but a short test of the rate.
 
 use clap::{Args, Subcommand};
 use nearfar::{Bytes, Engine, Forecast, Rate, Result, Room, Trainer, measure_rate};

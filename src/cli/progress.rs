@@ -12,25 +12,25 @@ use super::note_line;
 
 /// All bars, so that none is drawn over another.
 static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
-/// From one line to the next where standard error is no terminal.
+/// Interval between two lines if standard error is no terminal.
 const SAY_EVERY: Duration = Duration::from_secs(2);
-/// What is over sooner is not worth a bar.
+/// Time after which a task gets a bar.
 const SHOW_AFTER: Duration = Duration::from_millis(500);
 
-/// A bar where standard error is a terminal, else a line every two seconds; [`Progress::note`] prints a line in any case.
+/// A bar if standard error is a terminal, else a line every two seconds; [`Progress::note`] prints a line in any case.
 pub(super) struct Progress {
     bar: ProgressBar,
-    /// What is done, where that is not plain from the command.
+    /// Name of the task, unless it is plain from the command.
     what: Option<String>,
     unit: String,
     started: Instant,
-    /// What was done when it started.
+    /// Count at the start.
     first: u64,
     said: Cell<Instant>,
 }
 
 impl Progress {
-    /// Counts to `total` of `unit`.
+    /// A bar that counts to `total` of `unit`.
     pub(super) fn new(total: u64, unit: &str) -> Self {
         Self::of(None, total, unit)
     }
@@ -55,7 +55,7 @@ impl Progress {
         }
     }
 
-    /// Begins after so many: their time is not known.
+    /// Starts at this count: the time of the earlier ones is not known.
     pub(super) fn after(mut self, first: u64) -> Self {
         self.first = first;
         self.bar.set_position(first);
@@ -75,7 +75,7 @@ impl Progress {
         }
     }
 
-    /// Prints a line above the bar, with rate and time left where there is no bar to show them.
+    /// Prints a line above the bar, with rate and time left if there is no bar to show them.
     pub(super) fn note(&self, line: &str) {
         self.said.set(Instant::now());
         let (done, total) = (self.bar.position(), self.bar.length().unwrap_or(0));
@@ -98,7 +98,7 @@ impl Progress {
     }
 }
 
-/// Long work of an engine, one task after the other: each has its bar while it lasts.
+/// Long tasks of an engine, one after the other: each has a bar while it lasts.
 #[derive(Clone, Default)]
 pub(super) struct Tasks(Rc<RefCell<Option<Task>>>);
 
@@ -112,7 +112,7 @@ struct Task {
 impl Tasks {
     pub(super) fn hear(&self, working: &Working) {
         let mut task = self.0.borrow_mut();
-        // It may begin anew: what is looked over twice.
+        // A task may begin anew: some data is read twice.
         let is_another = |task: &Task| task.what != working.what || task.done > working.done;
         if task.as_ref().is_none_or(is_another) {
             end(task.take());
@@ -137,7 +137,7 @@ impl Tasks {
         }
     }
 
-    /// The task is over.
+    /// Ends the task.
     pub(super) fn finish(&self) {
         end(self.0.borrow_mut().take());
     }

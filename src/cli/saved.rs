@@ -1,4 +1,4 @@
-//! What `train --out` left: a folder, or the ZIP archive of it.
+//! Output of `train --out`: a folder, or the ZIP archive of it.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -9,10 +9,10 @@ use serde::Deserialize;
 
 use super::{files, io};
 
-/// The head's name there.
+/// Name of the head's file.
 pub(super) const HEAD: &str = "head.safetensors";
 
-/// The files of a run.
+/// Files of a run.
 pub(super) enum Saved {
     /// In a folder.
     Folder(PathBuf),
@@ -21,7 +21,7 @@ pub(super) enum Saved {
 }
 
 impl Saved {
-    /// Opens a folder or an archive; what is neither is taken for a folder, which then has no files.
+    /// Opens a folder or an archive; any other path is taken for a folder without files.
     ///
     /// # Errors
     /// As [`SavedArchive::open`].
@@ -34,10 +34,10 @@ impl Saved {
         SavedArchive::open(name, file).map(Self::Archive)
     }
 
-    /// The content of one of the files, where it is there.
+    /// Content of one of the files; `None` if there is no such file.
     ///
     /// # Errors
-    /// [`Error::Io`] and [`Error::Data`] where it cannot be read.
+    /// [`Error::Io`] and [`Error::Data`] if it cannot be read.
     pub(super) fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let folder = match self {
             Self::Folder(folder) => folder,
@@ -52,7 +52,7 @@ impl Saved {
         files::read(&path).map(|file| Some(file.bytes))
     }
 
-    /// All that it holds of a run.
+    /// Everything that it holds of a run.
     ///
     /// # Errors
     /// As [`Results::read`].
@@ -65,9 +65,9 @@ impl Saved {
     }
 }
 
-/// How numbers were written in the data of a run, by its folder or archive; nothing where a head stands alone.
+/// Number format of a run's data, from its folder or archive; the default for a head alone.
 pub(super) fn marks(model: &Path) -> Marks {
-    /// Of a history, what is asked for.
+    /// The part of a history that is read.
     #[derive(Default, Deserialize)]
     struct History {
         data: Data,
@@ -83,10 +83,10 @@ pub(super) fn marks(model: &Path) -> Marks {
     history.unwrap_or_default().data.marks
 }
 
-/// Reads a head: a safetensors file, or that of a run's folder or archive.
+/// Reads a head: a safetensors file, or the head in a run's folder or archive.
 ///
 /// # Errors
-/// [`Error::Io`] where there is none; as [`Head::from_safetensors`].
+/// [`Error::Io`] if there is none; as [`Head::from_safetensors`].
 pub(super) fn head(model: &Path) -> Result<Head> {
     if !model.is_file() {
         return Head::from_safetensors(&files::read(&model.join(HEAD))?);

@@ -1,12 +1,12 @@
-//! The shape of tiles that a GPU is fastest with, remembered for each adapter and driver in the folder for caches of this user. Where
-//! that cannot be read or written the shapes are timed again, which takes 0.1 s.
+//! The fastest tile shape of a GPU, stored for each adapter and driver in the user's cache folder. If the file cannot be read or
+//! written the shapes are timed again, which takes 0.1 s.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use nearfar::{DeviceInfo, Engine, Result, TileShape, tune};
 
-/// The engine, with the shape that it is fastest with where it is a hardware GPU and none was asked for.
+/// The engine, with its fastest shape if it is a hardware GPU and none was asked for.
 ///
 /// # Errors
 /// As [`tune`].
@@ -26,7 +26,7 @@ pub(super) fn tuned(engine: Engine) -> Result<Engine> {
     })
 }
 
-/// Where shapes are remembered, where there is such a place.
+/// Path of the stored shapes, if the system has a cache folder.
 fn file() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let folder = if cfg!(windows) {
@@ -35,14 +35,14 @@ fn file() -> Option<PathBuf> {
         PathBuf::from(set("HOME")?).join("Library/Caches")
     } else {
         let named = set("XDG_CACHE_HOME").map(PathBuf::from);
-        // A relative one is to be left out of account.
+        // Relative paths are ignored, as the XDG specification demands.
         let named = named.filter(|folder| folder.is_absolute());
         named.or_else(|| Some(PathBuf::from(set("HOME")?).join(".cache")))?
     };
     Some(folder.join("nearfar").join("shapes.json"))
 }
 
-/// The shape in the file for this adapter, its driver and these kernels; else the one that is timed now, which the file has then.
+/// The stored shape for this adapter, its driver and these kernels; else the one that is timed now, and then stored.
 fn remembered(
     file: Option<&Path>,
     info: &DeviceInfo,
@@ -60,7 +60,7 @@ fn remembered(
         known.insert(key, shape);
         let text = serde_json::to_string_pretty(&known).expect("shapes are plain data");
         let folder = file.parent().unwrap_or(Path::new(""));
-        // Without it they are timed again.
+        // If it cannot be written, shapes are timed again.
         let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(file, text));
         drop(written);
     }
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(shape(&old, strip), strip);
         assert_eq!(shape(&new, tile), tile);
         assert_eq!([shape(&old, None), shape(&new, None)], [strip, tile]);
-        // What is no list of shapes is written anew.
+        // A file that is no list of shapes is replaced.
         std::fs::write(&file, "{\"a card").expect("is ours");
         assert_eq!(shape(&old, tile), tile);
         assert_eq!(shape(&old, None), tile);

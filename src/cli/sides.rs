@@ -11,10 +11,10 @@ use super::files;
 /// Rows that are read and embedded at once.
 const CHUNK_ROWS: usize = 4096;
 
-/// The data of a run: what was given, or the built-in sample that it was. `side` is what it is read for, in the refusal.
+/// The data of a run: the data that was given, or the built-in sample of the run. `side` is named in the refusal.
 ///
 /// # Errors
-/// [`Error::Config`] where none was given and it was no sample; [`Error::Data`] where it has other rows or features.
+/// [`Error::Config`] if none was given and the run's is no sample; [`Error::Data`] if the data has other rows or features.
 pub(super) fn dataset(
     results: &Results,
     data: Option<&str>,
@@ -37,7 +37,7 @@ pub(super) fn dataset(
     };
     let labels = labels.or(report.data.label_column.as_deref());
     let labels = labels.filter(|_| !data.starts_with("sample:"));
-    // The columns that the head was trained on, whichever those were.
+    // The columns that the head was trained on.
     let columns = Columns {
         features: results.head.features.clone(),
         apart: group.map(str::to_owned).into_iter().collect(),
@@ -65,7 +65,7 @@ pub(super) fn dataset(
     Ok(dataset)
 }
 
-/// Checks that a run says which row is on which side; `or` is what to do else, beside training again.
+/// Checks that a run has the file of its sides; `or` is the alternative, beside training again.
 ///
 /// # Errors
 /// [`Error::Data`] with the file that is missing.
@@ -79,7 +79,7 @@ pub(super) fn check(results: &Results, run: &Path, or: &str) -> Result<()> {
     )))
 }
 
-/// The rows of a side through the head.
+/// Embeds the rows of a side by the head.
 ///
 /// # Errors
 /// As [`Embedder::new`] and [`Embedder::embed`].

@@ -1,5 +1,5 @@
-//! Ctrl-C and its like: they stop the work between two slices, so that nothing half-written is left, and the exit code
-//! says which it was.
+//! Ctrl-C and similar signals: they stop the work between two slices, so that nothing half-written is left, and the exit code tells
+//! which signal it was.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,15 +20,15 @@ use nearfar::{Error, Result};
 #[cfg(unix)]
 use super::output;
 
-/// The number of the last one that came; 0 before.
+/// Number of the last signal; 0 before any.
 static SIGNAL: AtomicUsize = AtomicUsize::new(0);
 
 /// Signals that come together count as one: `timeout` sends its own twice.
 #[cfg(unix)]
 const TOGETHER: Duration = Duration::from_millis(300);
 
-/// Makes the signals set this flag, which [`nearfar::Engine::breathe`] looks at. One that comes again ends the process at once,
-/// whatever it does.
+/// Makes the signals set this flag, which [`nearfar::Engine::breathe`] reads. A second signal ends the process at once, whatever it
+/// does.
 pub(super) fn set(stop: &Arc<AtomicBool>) {
     catch(SIGINT, stop);
     #[cfg(unix)]
@@ -41,20 +41,20 @@ pub(super) fn set(stop: &Arc<AtomicBool>) {
 }
 
 fn catch(signal: i32, stop: &Arc<AtomicBool>) {
-    // What cannot be caught ends the process, as it does by itself.
+    // A signal that cannot be caught ends the process by itself.
     flag::register_usize(signal, &SIGNAL, signal as usize)
         .and_then(|_| flag::register(signal, Arc::clone(stop)))
         .ok();
 }
 
-/// The stack of the thread that waits, and what has to be there before it starts: Rust ends a process whose new thread finds no
+/// Stack of the waiting thread, and memory that must be free before it starts: Rust ends a process whose new thread finds no
 /// memory.
 #[cfg(unix)]
 const STACK_BYTES: usize = 128 << 10;
 #[cfg(unix)]
 const ROOM_BYTES: u64 = 4 << 20;
 
-/// Waits for signals on a thread of its own: the work may be where nobody looks at the flag.
+/// Waits for signals on a thread of its own: the work may be in code that does not read the flag.
 #[cfg(unix)]
 fn end_at_the_second(others: Vec<i32>) {
     if reserve(&mut Vec::<u8>::new(), ROOM_BYTES, "a thread").is_err() {
@@ -80,7 +80,7 @@ fn end_at_the_second(others: Vec<i32>) {
         .ok();
 }
 
-/// Whether a signal is ignored on purpose, as `nohup` has it of a terminal that closes.
+/// Tells if a signal is ignored on purpose, as under `nohup` for a terminal that closes.
 #[cfg(unix)]
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -89,7 +89,7 @@ fn is_ignored(signal: i32) -> bool {
     ignored.is_some_and(|bits| bits >> (signal - 1) & 1 == 1)
 }
 
-/// Stops where a signal came: for work that does not pass through an engine.
+/// Returns an error after a signal: for work that does not pass through an engine.
 pub(super) fn check() -> Result<()> {
     match SIGNAL.load(Ordering::Relaxed) {
         0 => Ok(()),
@@ -97,7 +97,7 @@ pub(super) fn check() -> Result<()> {
     }
 }
 
-/// The exit code of what a signal stopped: 130 for Ctrl-C, 143 for a polite kill.
+/// Exit code after a signal: 130 for Ctrl-C, 143 for SIGTERM.
 pub(super) fn exit_code() -> Option<u8> {
     match SIGNAL.load(Ordering::Relaxed) {
         0 => None,

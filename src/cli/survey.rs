@@ -1,15 +1,15 @@
-//! A look at rows before they are compared: what a person should know of them stands beside the results and in the report.
+//! Survey of rows before they are compared: warnings are printed beside the results and are part of the report.
 
 use nearfar::{Distance, Error, Result, RowSource, Survey};
 
 use super::note_line;
 use super::progress::Tasks;
 
-/// Looks at rows, each with the name that the command line gave them, and says what there is to say.
+/// Surveys rows, each with its name on the command line, and returns the warnings.
 ///
 /// # Errors
-/// [`Error::Data`] for zero rows where distances are compared: those of rows without a direction are not defined by their
-/// similarity.
+/// [`Error::Data`] for zero rows if distances are compared: the similarity does not define the distance of a row without a
+/// direction.
 pub(super) fn survey(named: &[(&str, &RowSource)], distance: Distance) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
     let tasks = Tasks::default();

@@ -105,7 +105,7 @@ Examples:
   nearfar threshold --embeddings val.npy --labels val.csv --test-embeddings test.npy --test-labels test.csv --false-match-rate 0.001
   nearfar threshold --model run --data flowers.csv --labels species --out curve.csv";
 
-/// Rows to fit on, rows to report on, and how they are called.
+/// Rows to fit on, rows to report on, and their names.
 struct Sides {
     fit: LabelledRows,
     test: Option<LabelledRows>,
@@ -117,7 +117,7 @@ impl Threshold {
         pollster::block_on(self.find())
     }
 
-    /// What it would hold and take; runs nothing.
+    /// Forecast of the count; runs nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
         if let Some((results, _)) = self.saved()? {
             let data = &results.report.data;
@@ -203,7 +203,7 @@ impl Threshold {
         print_json(&json)
     }
 
-    /// What is asked for; of a run, with its own queries.
+    /// Settings of the threshold; with a run, the number of queries is the run's.
     fn config(&self, run: Option<&Results>) -> ThresholdConfig {
         let config = run.map(|run| &run.report.config);
         let default = ThresholdConfig::default();
@@ -215,7 +215,7 @@ impl Threshold {
         }
     }
 
-    /// The run and its data, where one was given.
+    /// The run and its data, if a run was given.
     fn saved(&self) -> Result<Option<(Results, nearfar::Dataset)>> {
         let Some(model) = &self.model else {
             return Ok(None);
@@ -234,13 +234,13 @@ impl Threshold {
         Ok(Some((results, dataset)))
     }
 
-    /// The column of the groups: as given, or as the run had it.
+    /// The group column: as given, or as in the run.
     fn group_of<'a>(&'a self, run: &'a Results) -> Option<&'a str> {
         let of_run = run.report.config.group.as_deref();
         self.group.as_deref().or(of_run)
     }
 
-    /// The rows of files.
+    /// Rows from files.
     fn stored(&self) -> Result<Sides> {
         let embeddings = self.embeddings.as_deref().unwrap_or_default();
         let columns = Columns {
@@ -263,7 +263,7 @@ impl Threshold {
         })
     }
 
-    /// What is read, as it was given.
+    /// Files that are read, as they were given.
     fn inputs(&self) -> Vec<&str> {
         let files = [
             &self.embeddings,

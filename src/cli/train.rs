@@ -1,4 +1,4 @@
-//! `nearfar train`: from labelled features to a head and what it is worth.
+//! `nearfar train`: from labelled features to a head and a verdict on it.
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
@@ -79,13 +79,13 @@ impl Train {
         })
     }
 
-    /// What a run would hold and take; trains nothing.
+    /// Forecast of the run; trains nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
         let (dataset, config) = pollster::block_on(self.prepare(self.found()?.as_ref()))?;
         Trainer::plan(room, &dataset, &config, rate)
     }
 
-    /// The checkpoint to go on with, where that is asked for.
+    /// The checkpoint to continue from, if asked for.
     fn found(&self) -> Result<Option<Found>> {
         let Some(run) = &self.resume else {
             return Ok(None);
@@ -107,7 +107,7 @@ impl Train {
         Ok(Some(found))
     }
 
-    /// The steps that a saved run is to have in all, where they are given.
+    /// Number of steps that a saved run is continued to, if given.
     fn more_steps(&self) -> Result<Option<u64>> {
         let group = self.files.group.group.is_some();
         if group || self.sets.iter().any(|set| !set.starts_with("steps=")) {
@@ -120,7 +120,7 @@ impl Train {
         Ok((!self.sets.is_empty()).then_some(steps))
     }
 
-    /// Where the data is: as the options say, or else as the run that goes on had it.
+    /// Origin of the data: from the options, or else from the run that continues.
     fn origin(&self, before: Option<&Origin>) -> Result<Origin> {
         let given = |option: &Option<String>, before: Option<&String>| {
             let given = option.as_deref().map(checkpoints::lasting);
@@ -149,7 +149,7 @@ impl Train {
         })
     }
 
-    /// Sees that what a checkpoint alone names is no pipe, which is waited for without end: it may be from anywhere.
+    /// Checks that an input that only the checkpoint names is no pipe, which may never end: a checkpoint may be from anywhere.
     fn check_named(&self, named: &Origin, origin: &Origin) -> Result<()> {
         let there = data::inputs(origin);
         for name in data::inputs(named)
@@ -177,7 +177,7 @@ impl Train {
             self.check_named(checkpoint.origin(), &origin)?;
             return Ok((data::read(&origin, config.data_seed()).await?, config));
         }
-        // The sample depends on the seed, the defaults on the data: the seed is read first.
+        // The sample depends on the seed, and the defaults depend on the data: the seed is read first.
         let given = self.given(TrainConfig::default())?;
         let mut origin = self.files.origin()?;
         origin.columns = origin.columns.with(&given);
@@ -223,7 +223,7 @@ impl Train {
             out.map(|out| Folder::create(out, nearfar::folder_names(), &data::inputs(&origin)));
         let folder = folder.transpose()?;
         let _lock = folder.as_ref().map(Folder::lock);
-        // The run that goes on has its own folder.
+        // A run that continues has its own folder.
         if let Some(folder) = folder.as_ref().filter(|_| self.out.is_some()) {
             checkpoints::check_own(folder)?;
         }
@@ -245,7 +245,7 @@ impl Train {
         };
         match checkpoint {
             None => run.see_survey(&survey),
-            // A run that goes on has its warnings.
+            // A run that continues has its warnings.
             Some(_) => run.see_copies(&survey),
         }
         if let (Some(found), Some(checkpoint)) = (&found, &checkpoint) {
@@ -258,7 +258,7 @@ impl Train {
             }
         }
         let every = self.checkpoint_every;
-        // In another folder than its own it is new.
+        // In another folder than its own the run counts as new.
         let here = found.as_ref().filter(|_| self.out.is_none());
         let mut checkpoints = out.map(|out| Checkpoints::new(out, every, origin.clone(), here));
         // A checkpoint of an earlier version is as large as its run was long.
@@ -274,7 +274,7 @@ impl Train {
                 if let Some(folder) = folder {
                     save_what_there_is(&mut run, &report, folder).await?;
                 }
-                // It would only come here again.
+                // The run would fail at the same step again.
                 checkpoints.map_or(Ok(()), Checkpoints::remove)?;
                 return Err(error);
             }
@@ -293,7 +293,7 @@ impl Train {
         if saved.is_ok() {
             saved = checkpoints.map_or(Ok(()), Checkpoints::remove);
         }
-        // What was found is said even where it cannot be saved.
+        // Results are printed even if they cannot be saved.
         let printed = if self.common.json {
             print_json(&report)
         } else {
@@ -303,8 +303,8 @@ impl Train {
         saved.and(printed)
     }
 
-    /// The split that keeps the test file for the end. Saved settings always name a split, maybe another: that one does
-    /// not count, but one that was typed is refused.
+    /// The split that keeps the test file for the end. Saved settings always name a split, maybe another one, which is ignored; one
+    /// that was typed is refused.
     fn split_by_file(&self, dataset: &Dataset, config: &TrainConfig) -> Result<Split> {
         let split = dataset.default_config().split;
         let typed = self.sets.iter().any(|set| set.starts_with("split="));
@@ -324,7 +324,7 @@ impl Train {
         Ok(config)
     }
 
-    /// The same, whether or not they hold together: those of the data are not known yet.
+    /// The settings, which may be invalid: those that depend on the data are not known yet.
     fn given(&self, mut config: TrainConfig) -> Result<TrainConfig> {
         if let Some(path) = &self.config {
             let file = match self.read.get() {
@@ -345,7 +345,7 @@ impl Train {
     }
 }
 
-/// Runs to the end, with progress.
+/// Runs to the end, with a progress bar.
 async fn follow(
     run: &mut Run,
     tasks: &progress::Tasks,
@@ -393,8 +393,8 @@ async fn follow(
     Ok(())
 }
 
-/// Writes what the run leaves. Rows of the test side whose embedding has no direction are an error, and cost only the
-/// files of that side.
+/// Writes the files of a run. Rows of the test side whose embedding has no direction are an error, and cost only the files of that
+/// side.
 async fn save(run: &mut Run, origin: &Origin, report: &RunReport, folder: Folder) -> Result<()> {
     let mut taken = Taken::of(run).await?;
     taken.save_run(run, origin).await?;
@@ -405,10 +405,10 @@ async fn save(run: &mut Run, origin: &Origin, report: &RunReport, folder: Folder
     embedded
 }
 
-/// Writes what a run leaves that stopped before its end: its weights are those of the last step that was finite.
+/// Writes the files of a run that broke off: its weights are those of the last step that was finite.
 async fn save_what_there_is(run: &mut Run, report: &RunReport, folder: Folder) -> Result<()> {
     let mut results = results(Taken::of(run).await?, report)?;
-    // The memory holds the rows that the run ended with.
+    // The memory is that of the end of the run, past this step.
     results.memory = None;
     let path = folder.path().display().to_string();
     write(&results, folder)?;
@@ -429,7 +429,7 @@ fn results(taken: Taken, report: &RunReport) -> Result<Results> {
 fn write(results: &Results, mut folder: Folder) -> Result<()> {
     nearfar::folder(results, |file| {
         match folder.write(&file.path, &file.bytes) {
-            // It is the largest, and the rest is worth as much without it.
+            // It is the largest file, and the others are as useful without it.
             Err(error) if file.path == CHECKPOINT => note_line(format_args!(
                 "{CHECKPOINT} is not saved, so the run cannot go on from here: {error}"
             )),
@@ -469,7 +469,7 @@ fn print(report: &RunReport) {
                 "with other groups, precision@1 of the test is between {low:.3} and {high:.3} in 95 of 100 cases"
             ));
         }
-        // Where classes are uneven the large ones speak for all.
+        // If classes are uneven, the large ones dominate the mean over rows.
         let over_classes = scores.test_over_classes.filter(|over| {
             let apart = |test: Metrics| (test.precision_at_1 - over.precision_at_1).abs();
             scores.test.is_some_and(|test| apart(test) >= 0.01)

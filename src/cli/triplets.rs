@@ -12,14 +12,14 @@ use super::files::LabelledRows;
 use super::output::Output;
 use super::{note_line, of_work, progress};
 
-/// The file under way, of rows that it is known to fit beside.
+/// The file in progress; its list is known to fit beside the rows.
 pub(super) struct File<'a> {
     path: &'a Path,
     output: Output,
     source: Source<'a>,
 }
 
-/// Where the triplets come from.
+/// Source of the triplets.
 pub(super) struct Source<'a> {
     engine: &'a Engine,
     anchors: &'a LabelledRows,
@@ -28,7 +28,7 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// The triplets of these rows, where the engine has room to list them.
+    /// Triplets of these rows, if the engine has memory to list them.
     pub(super) fn new(
         engine: &'a Engine,
         anchors: &'a LabelledRows,
@@ -56,13 +56,13 @@ impl<'a> Source<'a> {
         ))
     }
 
-    /// Whether how many there are is known only from the list itself.
+    /// Tells if only the list itself tells the number of triplets.
     fn is_a_list(&self) -> bool {
         self.settings.miner.draws()
     }
 }
 
-/// What a list of these rows has to have room for.
+/// Sizes that a list of these rows needs memory for.
 pub(super) fn spec(
     anchors: &LabelledRows,
     references: Option<&LabelledRows>,
@@ -73,7 +73,7 @@ pub(super) fn spec(
     ListingSpec::of_names(&known.labels, dim, count, &settings.miner)
 }
 
-/// What is counted before a list: every triplet, where only the list knows how many the miner keeps.
+/// Settings of the count before a list: every triplet, if only the list tells how many the miner keeps.
 pub(super) fn counting(settings: &TrainConfig) -> TrainConfig {
     let mut settings = settings.clone();
     if settings.miner.draws() {
@@ -82,7 +82,7 @@ pub(super) fn counting(settings: &TrainConfig) -> TrainConfig {
     settings
 }
 
-/// Counting and then listing: the memory of the larger one, as neither holds it beside the other, and the time of both.
+/// Forecast of counting and then listing: the memory of the larger one, as neither holds it beside the other, and the time of both.
 pub(super) fn both(counting: Forecast, listing: Forecast) -> Forecast {
     let bytes = |forecast: &Forecast| forecast.memory.total_bytes();
     let operations = counting.operations + listing.operations;
@@ -103,7 +103,7 @@ pub(super) fn both(counting: Forecast, listing: Forecast) -> Forecast {
     }
 }
 
-/// Lists what the miner keeps through one window that is summed up where it lies.
+/// Lists the miner's triplets through one window, and computes their checksum on the device.
 pub(super) fn sum_up(
     engine: &Engine,
     anchors: &LabelledRows,
@@ -125,7 +125,7 @@ pub(super) fn sum_up(
 }
 
 impl<'a> File<'a> {
-    /// Begins the file, before anything is counted.
+    /// Creates the file, before anything is counted.
     pub(super) fn create(path: &'a Path, source: Source<'a>, inputs: &[&str]) -> Result<Self> {
         Ok(Self {
             path,
@@ -134,8 +134,7 @@ impl<'a> File<'a> {
         })
     }
 
-    /// Lists as many triplets as were counted, and says so in the report. What only the list knows is listed twice, first
-    /// to count it.
+    /// Lists as many triplets as were counted, and adds this to the report. Draws are listed twice, first to count them.
     pub(super) fn write(self, counted: u64, report: &mut serde_json::Value) -> Result<()> {
         let Self {
             path,

@@ -1,4 +1,5 @@
-//! [`Contest`]: what is compared. Takes the knobs, recipes or preset that were asked for, gives the settings of every entry.
+//! [`Contest`]: the entries of a comparison. Takes the knobs, recipes or preset that were asked for, gives the settings of every
+//! entry.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,21 +12,20 @@ use crate::rules::config::{Split, TrainConfig};
 use crate::rules::losses::Loss;
 use crate::rules::samplers::Sampler;
 
-/// Entries at most.
+/// The most entries.
 const MOST_ENTRIES: usize = 256;
-/// Seeds at most.
+/// The most seeds.
 const MOST_SEEDS: u64 = 100;
-/// What is compared, beside the recipe for such data, where nothing else is asked for: a memory, a class sampler, pairs that are
-/// weighed, and proxies.
+/// Entries beside the recipe for such data, if nothing else is asked for: a memory, a class sampler, weighted pairs, and proxies.
 const DEFAULT_RECIPES: [&str; 4] = [
     "memory-triplet",
     "class-sampler-triplet",
     "multi-similarity",
     "arc-face",
 ];
-/// The entry that is always there.
+/// Name of the entry that is always there.
 const LINEAR_HEAD: &str = "linear head";
-/// What every entry has in common, so that all answer the same queries: it is set for all or for none.
+/// Settings that all entries have in common, so that all answer the same queries: set for all or for none.
 const HELD: [&str; 10] = [
     "seed",
     "data_seed",
@@ -39,19 +39,19 @@ const HELD: [&str; 10] = [
     "budget_bytes",
 ];
 
-/// What to compare. Recipes and the preset's entries are taken side by side; each value of a grid multiplies them.
+/// Request of a comparison. Recipes and the preset's entries are taken side by side; each value of a grid multiplies them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CompareConfig {
-    /// `key=value,value,..`: a setting and the values that it is tried with.
+    /// Grids, `key=value,value,..`: a setting and the values that are tried.
     pub grids: Vec<String>,
     /// Names of recipes.
     pub recipes: Vec<String>,
-    /// Entries that answer a common question.
+    /// A preset: entries that answer a common question.
     pub preset: Option<Preset>,
-    /// `key=value` for all entries, over what a recipe sets.
+    /// Settings of all entries, `key=value` each, which override a recipe's.
     pub sets: Vec<String>,
-    /// How many seeds each entry is trained with: that of the settings, and those that follow it.
+    /// Number of seeds that each entry is trained with: the seed of the settings, and those that follow it.
     pub seeds: u64,
 }
 
@@ -68,9 +68,9 @@ impl Default for CompareConfig {
 }
 
 impl CompareConfig {
-    /// Sets for all entries what `config` changes of the settings that `suited` the data, but for what is compared: the settings of
-    /// the grids and of the preset. What a recipe is made of is its own: beside recipes only the data's part, the steps and the
-    /// budget are taken over.
+    /// Sets for all entries the settings of `config` that differ from `suited`, those that suit the data; except the settings that
+    /// are compared, of the grids and of the preset. A recipe keeps its own settings: beside recipes only the data's part, the
+    /// steps and the budget are taken over.
     #[must_use]
     pub fn with_settings(mut self, config: &TrainConfig, suited: &TrainConfig) -> Self {
         let has_recipes =
@@ -87,7 +87,7 @@ impl CompareConfig {
         let differences = config.differences(suited).into_iter();
         let taken = differences.filter(|(key, _)| is_taken(key));
         let mut sets: Vec<String> = taken.map(|(key, value)| format!("{key}={value}")).collect();
-        // Arguments can be set once their loss, miner or sampler is.
+        // Arguments can be set only after their loss, miner or sampler.
         order::sort_by_key(&mut sets, |set| {
             !set.split('=')
                 .next()
@@ -97,7 +97,7 @@ impl CompareConfig {
         self
     }
 
-    /// The settings that the data and the engine go by: seeds and budget.
+    /// Settings that the data and the engine depend on: seeds and budget.
     ///
     /// # Errors
     /// [`Error::Config`] for values that cannot be read.
@@ -111,7 +111,7 @@ impl CompareConfig {
     }
 }
 
-/// What a grid of this setting compares: with the name of a loss, miner or sampler all arguments of it.
+/// Settings that a grid of this one compares: with the name of a loss, miner or sampler all arguments of it.
 fn compared_by(key: &str) -> String {
     key.strip_suffix(".name").unwrap_or(key).to_owned()
 }
@@ -120,7 +120,7 @@ fn compared_by(key: &str) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preset {
-    /// With and without a memory, and with several rows of each class in its place.
+    /// With and without a memory, and with several rows of each class instead.
     Memory,
     /// Every loss over the same batches: several rows of each class, no miner, no memory.
     Losses,
@@ -129,14 +129,14 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// The names in options, with what a list calls each.
+    /// Names in options, titles in lists, and presets.
     pub const ALL: [(&str, &str, Self); 3] = [
         ("memory", "with and without memory", Self::Memory),
         ("losses", "loss by loss", Self::Losses),
         ("samplers", "which sampler", Self::Samplers),
     ];
 
-    /// The preset of this name.
+    /// Preset of this name.
     ///
     /// # Errors
     /// [`Error::Config`], with the names that there are.
@@ -151,7 +151,7 @@ impl Preset {
         })
     }
 
-    /// Whether its entries set this setting, or the one that it is an argument of.
+    /// Tells if the entries of the preset set this setting, or the one that it is an argument of.
     fn sets(self, key: &str) -> bool {
         let group = |key: &str| key.split(['.', '=']).next().unwrap_or("").to_owned();
         let entries = self.entries();
@@ -159,7 +159,7 @@ impl Preset {
         sets.any(|set| group(set) == group(key))
     }
 
-    /// Each entry's name and what it sets.
+    /// Name and settings of each entry.
     fn entries(self) -> Vec<(String, Vec<String>)> {
         let entry = |name: &str, sets: &[&str]| {
             let sets = sets.iter().map(|set| (*set).to_owned());
@@ -191,32 +191,32 @@ impl Preset {
     }
 }
 
-/// Settings that take part.
+/// Settings that take part in a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// What differs from the other entries, in words or as settings.
+    /// Differences from the other entries, in words or as settings.
     pub name: String,
     /// All settings, with the first seed.
     pub config: TrainConfig,
 }
 
-/// What is compared, settled.
+/// A comparison with all settings resolved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contest {
-    /// What raw features and the linear map go by: the settings that suit the data, with what is set for all.
+    /// Settings of raw features and the linear map: those that suit the data, with those that are set for all.
     pub base: TrainConfig,
-    /// All entries; the last is a linear head with the settings of `base`, unless another is that already.
+    /// All entries; the last is a linear head with the settings of `base`, unless another is one already.
     pub entries: Vec<Entry>,
-    /// What each entry is trained with; the data and its split are the same for all, by [`TrainConfig::data_seed`].
+    /// Seeds of each entry; the data and its split are the same for all, by [`TrainConfig::data_seed`].
     pub seeds: Vec<u64>,
 }
 
 impl Contest {
-    /// Settles what is compared on this data.
+    /// Resolves a request on this data.
     ///
     /// # Errors
-    /// [`Error::Config`] for settings that do not hold, by the entry; for what cannot differ between entries; for two entries that
-    /// are the same; and where no validation row can be judged.
+    /// [`Error::Config`] for invalid settings, with the entry; for settings that must not differ between entries; for two equal
+    /// entries; and if no validation row can be judged.
     pub fn new(dataset: &Dataset, asked: &CompareConfig) -> Result<Self> {
         let suited = dataset.default_config_for(&asked.of_data()?.splitting());
         let set_all = |config: TrainConfig| config.with_all(asked.sets.iter());
@@ -233,7 +233,7 @@ impl Contest {
             entries = multiplied(entries, grid)?;
         }
         for entry in &mut entries {
-            // What a recipe says of the split gives way.
+            // A recipe's settings of the split are overridden.
             hold(&mut entry.config, &base);
             entry.config.check().map_err(of_entry(&entry.name))?;
         }
@@ -253,12 +253,12 @@ impl Contest {
         Ok(contest)
     }
 
-    /// Whether entries may differ in this setting: what says which queries they answer is the same for all.
+    /// Tells if entries may differ in this setting: the settings that decide on the queries are the same for all.
     pub fn may_differ(key: &str) -> bool {
         !HELD.contains(&key)
     }
 
-    /// The entry that is a linear head with the settings of `base`.
+    /// Number of the entry that is a linear head with the settings of `base`.
     pub(super) fn linear_head(&self) -> Option<usize> {
         let linear = linear(&self.base);
         self.entries.iter().position(|entry| entry.config == linear)
@@ -273,7 +273,7 @@ fn linear(base: &TrainConfig) -> TrainConfig {
     }
 }
 
-/// The seeds from the first on.
+/// `count` seeds from the first on.
 fn seeds(first: u64, count: u64) -> Result<Vec<u64>> {
     if !(1..=MOST_SEEDS).contains(&count) {
         return Err(Error::Config(format!(
@@ -283,8 +283,7 @@ fn seeds(first: u64, count: u64) -> Result<Vec<u64>> {
     Ok((0..count).map(|i| first.wrapping_add(i)).collect())
 }
 
-/// Where entries start, before grids: recipes, the preset's entries, or else one that has no name. Without any grid the default
-/// recipes.
+/// Entries before grids: recipes, the preset's entries, or else one without a name. Without any grid the default recipes.
 fn starts(
     dataset: &Dataset,
     suited: &TrainConfig,
@@ -304,7 +303,7 @@ fn starts(
     let train = dataset.rows_to_train(suited, &asked.of_data()?.splitting());
     let (train, classes) = (train.unwrap_or(dataset.rows()), dataset.class_names.len());
     let named = recipes.iter().map(String::as_str);
-    // What the data starts from is among them.
+    // The recipe that the data starts from is among them.
     let of_shape = Recipe::proposed("", dataset.shape()).name;
     let default = std::iter::once(of_shape)
         .filter(|name| !DEFAULT_RECIPES.contains(name))
@@ -327,7 +326,7 @@ fn starts(
     Ok(starts)
 }
 
-/// Each entry with each value of a grid.
+/// Combines each entry with each value of a grid.
 fn multiplied(entries: Vec<Entry>, grid: &str) -> Result<Vec<Entry>> {
     let Some((key, values)) = grid.split_once('=') else {
         return Err(Error::Config(format!(
@@ -366,7 +365,7 @@ fn multiplied(entries: Vec<Entry>, grid: &str) -> Result<Vec<Entry>> {
     Ok(all)
 }
 
-/// Splits at commas, but for those of a list or a group of settings.
+/// Splits at commas, except those within a list or a group of settings.
 fn parts(values: &str) -> Vec<&str> {
     let mut depth = 0;
     let is_comma = |c: char| {
@@ -380,7 +379,7 @@ fn parts(values: &str) -> Vec<&str> {
     values.split(is_comma).map(str::trim).collect()
 }
 
-/// Takes what all entries have in common.
+/// Sets the settings that all entries have in common.
 fn hold(config: &mut TrainConfig, base: &TrainConfig) {
     config.seed = base.seed;
     config.data_seed = base.data_seed;
@@ -394,7 +393,7 @@ fn hold(config: &mut TrainConfig, base: &TrainConfig) {
     config.budget_bytes = base.budget_bytes;
 }
 
-/// Says whose settings do not hold.
+/// Adds the name of the entry to an error of its settings.
 pub(super) fn of_entry(name: &str) -> impl Fn(Error) -> Error {
     move |error| match error {
         Error::Config(_) | Error::Refused { .. } | Error::TooLarge { .. } if !name.is_empty() => {
@@ -420,7 +419,7 @@ fn check_distinct(entries: &[Entry]) -> Result<()> {
     Ok(())
 }
 
-/// Entries are ranked on the validation side: some row of it must have another of its class there.
+/// Entries are ranked on the validation side: checks that some row of it has another of its class there.
 fn check_judged(dataset: &Dataset, base: &TrainConfig) -> Result<()> {
     let sides = Sides::new(dataset, base)?;
     let rows = sides.of(Side::Validation);
@@ -504,7 +503,7 @@ mod tests {
                 "linear head"
             ]
         );
-        // One that is there already is not added.
+        // A linear head that is an entry already is not added.
         assert_eq!(names(&grids(&["hidden_layers=[]"])), ["hidden_layers=[]"]);
     }
 
@@ -525,7 +524,7 @@ mod tests {
             let mut sets = sets.iter();
             sets.try_fold(suited.clone(), |config, set| config.with_set(set))
         };
-        // Set one after the other they give the settings again: the name of the loss before its arguments.
+        // Set one after the other they reproduce the settings: the name of the loss comes before its arguments.
         let all = taken(grids(&["batch_size=8,16"]));
         assert_eq!(settings(&all).expect("can be set"), config, "{all:?}");
         // A loss that is compared has its own arguments.
@@ -541,7 +540,7 @@ mod tests {
                 && !memory.contains(&"memory_size=0".to_owned()),
             "{memory:?}"
         );
-        // What is asked for stands after it, and so over it.
+        // Settings that are asked for come later, and so override.
         let asked = CompareConfig {
             sets: strings(&["steps=5"]),
             ..CompareConfig::default()

@@ -1,16 +1,15 @@
-//! [`Judge`]: how sure it is that one row of a leaderboard is better than another, by the same queries over several seeds.
+//! [`Judge`]: decides if one row of a leaderboard is clearly better than another, by the same queries over several seeds.
 //!
 //! A score is a mean over queries and seeds, and other queries and other seeds would give another. The variance of a difference of
-//! scores is the sum of both: of the differences of single queries, averaged over seeds, and of the scores of single seeds. The sum
-//! counts what is particular to one query with one seed twice, which errs on the safe side (Owen 2007, The pigeonhole bootstrap; the
-//! two ways of clustering of Cameron, Gelbach and Miller 2011, without their third term).
+//! scores is the sum of two parts: that of the differences of single queries, averaged over seeds, and that of the scores of single
+//! seeds. The sum counts effects of one query with one seed twice, which errs on the safe side (Owen 2007, The pigeonhole bootstrap;
+//! the two ways of clustering of Cameron, Gelbach and Miller 2011, without their third term).
 //!
-//! - **Queries.** Where rows have groups, groups are the sample; where the judged classes were never trained on, classes are: the
-//!   queries of a group or a class count as one. Else
-//!   queries are, and their variance is doubled: two rows that are each other's nearest are right or wrong together.
-//!   That of single queries is what it would be without a difference, with two more queries that disagree (Bonett and Price
-//!   2012): a few that all say the same prove nothing. That of classes is never taken for less.
-//! - **Seeds.** Of three scores a variance is poorly known. Each row has its own, or the mean of all rows' where that is larger.
+//! - **Queries.** If rows have groups, groups are the sample; if the judged classes were never trained on, classes are: the
+//!   queries of a group or a class count as one. Else queries are, and their variance is doubled: two rows that are each other's
+//!   nearest are right or wrong together. The variance over single queries is that under no difference, with two more queries that
+//!   disagree (Bonett and Price 2012): a few that all say the same prove nothing. The variance over classes is never taken for less.
+//! - **Seeds.** A variance over three scores is poorly known. Each row has its own, or the mean of all rows' if that is larger.
 //! - **Intervals** are Student's, with the degrees of freedom of Welch and Satterthwaite.
 //! - **Many rows.** The leader is chosen by the same queries, as the best of many. So all pairs of rows are judged, in both
 //!   directions, and together they err in 5 of 100 comparisons at most (Bonferroni).
@@ -22,41 +21,41 @@ use serde::{Deserialize, Serialize};
 use crate::base::student::upper_quantile;
 use crate::search::metrics::QueryScore;
 
-/// How often a comparison may call anything clear that is none.
+/// The most comparisons, as a part of all, in which a difference may be called clear that is none.
 const ERROR: f64 = 0.05;
 
-/// A difference of two scores, with all values that the queries and seeds leave possible.
+/// A difference of two scores, with the range of values that queries and seeds leave possible.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The first score less the second.
     pub difference: f64,
-    /// The least that it may be.
+    /// Lower bound of the difference.
     pub low: f64,
-    /// The most.
+    /// Upper bound of the difference.
     pub high: f64,
 }
 
 impl Interval {
-    /// Whether the first is better, whatever of these values is true.
+    /// Tells if the first is better for every value in the range.
     pub fn is_clear(&self) -> bool {
         self.low > 0.0
     }
 }
 
-/// What the queries of a comparison have in common.
+/// Classes and groups of the queries of a comparison.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queries {
-    /// The class of each, numbered from 0 on.
+    /// Class of each query, numbered from 0 on.
     classes: Vec<usize>,
-    /// Classes in all.
+    /// Number of classes.
     count: usize,
-    /// Whether none of these classes was trained on.
+    /// None of these classes was trained on.
     new_classes: bool,
-    /// The group of each, likewise; none without groups.
+    /// Group of each query, numbered from 0 on; empty without groups.
     groups: Vec<usize>,
 }
 
-/// Numbers from 0 on for what each of these is, and how many there are.
+/// Numbers from 0 on for the different values, and the number of different values.
 fn numbered(all: &mut dyn Iterator<Item = u32>) -> (Vec<usize>, usize) {
     let mut numbers = HashMap::new();
     let number = |one| {
@@ -87,12 +86,12 @@ impl Queries {
         self.count
     }
 
-    /// Whether none of these classes was trained on.
+    /// Tells if none of these classes was trained on.
     pub(super) fn are_new(&self) -> bool {
         self.new_classes
     }
 
-    /// The variance of the mean of `differences`, one a query, and its degrees of freedom; nothing where too few vary.
+    /// Variance of the mean of `differences`, one a query, and its degrees of freedom; `None` if too few units vary.
     fn variance(&self, differences: &[f64]) -> Option<Part> {
         let count = differences.len() as f64;
         let mean = differences.iter().sum::<f64>() / count;
@@ -122,17 +121,17 @@ impl Queries {
     }
 }
 
-/// What a row of the leaderboard found.
+/// Results of a row of the leaderboard.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
-    /// By seed, by query: whether the nearest reference has the query's class.
+    /// Hits by seed and query: the nearest reference has the query's class.
     pub(super) hits: Vec<Vec<bool>>,
-    /// Whether another seed would find the same.
+    /// The result does not depend on the seed.
     pub(super) fixed: bool,
 }
 
 impl Found {
-    /// The part of the queries that are right, by seed.
+    /// Part of the queries that are right, by seed.
     pub(super) fn scores(&self) -> Vec<f64> {
         let score = |hits: &Vec<bool>| {
             hits.iter().filter(|hit| **hit).count() as f64 / hits.len().max(1) as f64
@@ -140,20 +139,20 @@ impl Found {
         self.hits.iter().map(score).collect()
     }
 
-    /// The mean over queries and seeds.
+    /// Mean over queries and seeds.
     pub(super) fn score(&self) -> Option<f64> {
         let scores = self.scores();
         (!scores.is_empty()).then(|| scores.iter().sum::<f64>() / scores.len() as f64)
     }
 
-    /// The variance of single seeds' scores.
+    /// Variance of single seeds' scores.
     pub(super) fn variance(&self) -> Option<f64> {
         let (scores, mean) = (self.scores(), self.score()?);
         let squares: f64 = scores.iter().map(|score| (score - mean).powi(2)).sum();
         (scores.len() > 1).then(|| squares / (scores.len() - 1) as f64)
     }
 
-    /// By query, the part of the seeds that are right.
+    /// Part of the seeds that are right, by query.
     fn queries(&self) -> impl Iterator<Item = f64> {
         let seeds = self.hits.len() as f64;
         let queries = self.hits.first().map_or(0, Vec::len);
@@ -164,7 +163,7 @@ impl Found {
     }
 }
 
-/// Part of a variance, and how well it is known.
+/// Part of a variance, with its degrees of freedom.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     variance: f64,
@@ -175,14 +174,14 @@ struct Part {
 #[derive(Debug)]
 pub(super) struct Judge<'a> {
     queries: &'a Queries,
-    /// The mean over rows of the variance over seeds; nothing where no row has two seeds.
+    /// Mean over rows of the variance over seeds; `None` if no row has two seeds.
     seeds: Option<Part>,
-    /// How often each pair of rows, in one direction, may be called clear where it is not.
+    /// The most comparisons, as a part of all, in which a pair of rows, in one direction, may be called clear wrongly.
     error: f64,
 }
 
 impl<'a> Judge<'a> {
-    /// `found` is what the rows found that were scored, of `rows` rows among which the best is looked for.
+    /// `found` has the results of the rows that were scored, of `rows` rows that the best is chosen from.
     pub(super) fn new<'b>(
         queries: &'a Queries,
         found: impl Iterator<Item = &'b Found>,
@@ -206,7 +205,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// How much better `a` is than `b`; nothing where a row has one seed, or the queries are of one class that is new.
+    /// Interval of the difference of `a` and `b`; `None` if a row has one seed, or if all queries are of one class that is new.
     pub(super) fn interval(&self, a: &Found, b: &Found) -> Option<Interval> {
         let difference = a.score()? - b.score()?;
         let differences: Vec<f64> = a.queries().zip(b.queries()).map(|(a, b)| a - b).collect();
@@ -228,7 +227,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// The variance of the mean over a row's seeds.
+    /// Variance of the mean over a row's seeds.
     fn seed_variance(&self, found: &Found) -> Option<Part> {
         if found.fixed {
             return Some(Part {
@@ -259,7 +258,7 @@ mod tests {
 
     use rand::RngExt as _;
 
-    /// How queries are right in a made-up comparison: the log odds are a sum of normal numbers with these deviations.
+    /// A simulated comparison: the log odds of a hit are a sum of normal numbers with these standard deviations.
     #[derive(Clone, Copy)]
     struct World {
         new_classes: bool,
@@ -267,18 +266,18 @@ mod tests {
         of_a_class: usize,
         rows: usize,
         seeds: usize,
-        /// The log odds of the mean.
+        /// Mean of the log odds.
         mean: f64,
-        /// How much better the second row is than all others.
+        /// Advantage of the second row over all others.
         better: f64,
-        /// Of a class and of a query, for all rows; of each row's own.
+        /// Deviation of a class and of a query, for all rows alike and for each row by itself.
         class: f64,
         query: f64,
-        /// Of a seed, and of a seed in a class.
+        /// Deviation of a seed, and of a seed in a class.
         seed: f64,
-        /// That of the first row over that of the others.
+        /// Ratio of the first row's seed deviation to that of the others.
         restless: f64,
-        /// Rows that know no seed, the last.
+        /// Number of rows, the last ones, that do not depend on the seed.
         fixed: usize,
     }
 
@@ -298,7 +297,7 @@ mod tests {
     };
 
     impl World {
-        /// What every row finds.
+        /// Results of every row.
         fn draw(&self, rng: &mut Rng) -> (Queries, Vec<Found>) {
             let count = self.classes * self.of_a_class;
             let scores: Vec<QueryScore> = (0..count)
@@ -345,7 +344,7 @@ mod tests {
             (Queries::new(&scores, self.new_classes), found)
         }
 
-        /// The leader, and how many rows are clearly behind it.
+        /// The leader, and the number of rows that are clearly behind it.
         fn compare(&self, rng: &mut Rng) -> (usize, usize) {
             let (queries, found) = self.draw(rng);
             let judge = Judge::new(&queries, found.iter(), found.len());
@@ -359,7 +358,8 @@ mod tests {
             (leader, clear.count())
         }
 
-        /// Of so many comparisons: the part in which a row is called clear, and that in which the second is called the best.
+        /// Over `trials` comparisons: the part in which any row is called clear, and the part in which the second is called the
+        /// best.
         fn rates(&self, trials: usize) -> (f64, f64) {
             let mut rng = rng::stream(0, "judge");
             let (mut clear, mut named) = (0, 0);

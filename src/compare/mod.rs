@@ -1,9 +1,9 @@
-//! [`Comparison`]: the leaderboard. Takes a [`Contest`], trains its entries one after the other, a slice of work at a time, and gives
-//! a [`CompareReport`] at any moment.
+//! [`Comparison`]: the leaderboard. Takes a [`Contest`], trains its entries one after the other, a slice of work at a time, and
+//! gives a [`CompareReport`] at any moment.
 //!
-//! Raw features, the linear map and every entry are scored by the same validation rows, so that they are compared query by query;
-//! [`judge`] says how. The test side is looked at once, at the end, for the best row alone. Seeds are taken in turn: the first of
-//! every entry, then the second, so that a comparison which is stopped has compared like with like.
+//! Raw features, the linear map and every entry are scored by the same validation rows, so that they are compared query by query,
+//! as [`judge`] describes. The test side is scored once, at the end, for the best row alone. Seeds are taken in turn: the first of
+//! every entry, then the second, so that a comparison which is stopped is still fair.
 
 pub(crate) mod recipes;
 
@@ -37,27 +37,27 @@ use contest::of_entry;
 use judge::Queries;
 use row::{Row, Scored};
 
-/// What a comparison will take, before it starts.
+/// Forecast of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CompareForecast {
-    /// Runs in all, those of the rungs included.
+    /// Number of runs, those of the rungs included.
     pub runs: u64,
-    /// Their steps; the most that it may be where entries are halved and differ in steps.
+    /// Steps of all runs; an upper bound if entries are halved and differ in steps.
     pub steps: u64,
-    /// How long it takes, about; at most, where entries are halved.
+    /// Predicted time, in milliseconds; an upper bound if entries are halved.
     pub predicted_ms: f64,
     /// Device memory of the largest entry, in bytes: they run one after the other.
     pub peak_bytes: u64,
-    /// That entry.
+    /// Name of the largest entry.
     pub largest: String,
 }
 
-/// What a slice of work brought.
+/// Result of a slice of work.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CompareProgress {
     /// Raw features and the linear map were scored.
     Baselines,
-    /// A run began, or took steps.
+    /// A run started, or took steps.
     Steps,
     /// A run is over.
     Run {
@@ -67,25 +67,25 @@ pub enum CompareProgress {
         seed: u64,
         /// Its steps.
         steps: u64,
-        /// Its score on the validation side; nothing where it broke off.
+        /// Its score on the validation side; `None` if it broke off.
         precision_at_1: Option<f64>,
     },
     /// The better half of the entries goes on.
     Halved {
-        /// Entries that are left.
+        /// Number of entries that are left.
         left: usize,
-        /// Steps that they were judged after; the most, where entries differ.
+        /// Steps after which they were judged; the most, if entries differ.
         steps: u64,
     },
     /// The test side was scored for the best row: the comparison is over.
     Finished,
 }
 
-/// A piece of the work.
+/// A unit of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Job {
     Baselines,
-    /// A run of the row, with the seed of this number.
+    /// A run of the row, with the seed of this index.
     Run {
         row: usize,
         seed: usize,
@@ -96,14 +96,14 @@ enum Job {
     Test,
 }
 
-/// A run under way.
+/// A run in progress.
 #[derive(Debug)]
 struct Training {
     trainer: Trainer,
     elapsed_ms: f64,
 }
 
-/// A comparison under way.
+/// A comparison in progress.
 #[derive(Debug)]
 pub struct Comparison {
     engine: Engine,
@@ -113,9 +113,9 @@ pub struct Comparison {
     queries: Queries,
     jobs: VecDeque<Job>,
     training: Option<Training>,
-    /// Rungs that are over.
+    /// Number of rungs that are over.
     rung: usize,
-    /// Runs done and in all, and their steps.
+    /// Runs done and in all; `steps` has the same for steps.
     runs: [u64; 2],
     steps: [u64; 2],
     elapsed_ms: f64,
@@ -124,7 +124,7 @@ pub struct Comparison {
     finished: bool,
 }
 
-/// Runs and steps of a contest, by how many entries and steps each rung has and the last entries have.
+/// Number of entries and of seeds of each rung; the last rung trains in full.
 fn schedule(contest: &Contest) -> Vec<(usize, usize)> {
     let sizes = rungs::sizes(contest.entries.len());
     let (last, rungs) = sizes.split_last().expect("there is an entry");
@@ -146,7 +146,7 @@ impl Contest {
         let mut tested_ms = plan(&base, Part::Test)?.predicted_ms;
         let schedule = schedule(self);
         let last = schedule.len() - 1;
-        // By rung, what each entry would take there.
+        // Cost of each entry, by rung.
         let mut costs = vec![Vec::new(); schedule.len()];
         for Entry { name, config } in &self.entries {
             for (rung, costs) in costs.iter_mut().enumerate() {
@@ -168,7 +168,7 @@ impl Contest {
             largest: largest.to_owned(),
         };
         for ((entries, seeds), mut costs) in schedule.into_iter().zip(costs) {
-            // Who goes on is not known: the slowest may.
+            // The entries that will go on are unknown: the slowest are assumed.
             order::sort_by(&mut costs, |a, b| b.0.total_cmp(&a.0));
             costs.truncate(entries);
             forecast.predicted_ms += seeds as f64 * costs.iter().map(|(ms, _)| ms).sum::<f64>();
@@ -184,7 +184,7 @@ impl Comparison {
     /// Prepares a comparison; nothing is computed yet.
     ///
     /// # Errors
-    /// As [`Contest::plan`]: what does not fit the engine's budget is refused before anything starts.
+    /// As [`Contest::plan`]: a comparison that does not fit the engine's budget is refused before anything starts.
     pub fn new(engine: Engine, dataset: Rc<Dataset>, contest: Contest) -> Result<Self> {
         let forecast = contest.plan(&engine.room(), &dataset, &Rate::default())?;
         let suited = dataset.default_config();
@@ -214,13 +214,13 @@ impl Comparison {
         Ok(comparison)
     }
 
-    /// Does the next slice of work; `at_most` bounds its steps. Between slices a browser has its turn.
+    /// Runs the next slice of work, of at most `at_most` steps. Between slices a browser has its turn.
     ///
-    /// After [`Error::Stopped`] it can go on: what was under way is taken up where it was.
+    /// After [`Error::Stopped`] it can be called again: the interrupted work continues.
     ///
     /// # Errors
     /// As [`Trainer::new`], [`Trainer::advance`] and [`Trainer::evaluate`]. A run whose embeddings are not finite is no error: its
-    /// row says so, and the others go on.
+    /// row records that, and the others go on.
     pub async fn next(&mut self, at_most: u64) -> Result<CompareProgress> {
         self.engine.breathe().await?;
         let started = Instant::now();
@@ -247,14 +247,14 @@ impl Comparison {
                 progress
             }
         };
-        // What was halved has put others in its place.
+        // Halving has replaced the jobs.
         if job != Job::Halve {
             self.jobs.pop_front();
         }
         Ok(progress)
     }
 
-    /// Puts the runs of the next rung at the end, and what follows them.
+    /// Appends the runs of the next rung, and the job that follows them.
     fn add_rung(&mut self) {
         let rungs = rungs::sizes(self.contest.entries.len()).len() - 1;
         let is_last = self.rung == rungs;
@@ -271,7 +271,7 @@ impl Comparison {
             .push_back(if is_last { Job::Test } else { Job::Halve });
     }
 
-    /// A trainer for the next job; the one before has given its memory back.
+    /// A trainer for the next job; the memory of the one before was freed.
     async fn trainer(&self, config: TrainConfig, starts_at_random: bool) -> Result<Trainer> {
         self.engine.settle().await?;
         self.engine.ledger().restart_peak();
@@ -305,14 +305,14 @@ impl Comparison {
             let elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
             self.rows[row].take(Scored::new(&metrics, &queries, elapsed_ms));
         }
-        // Without a linear map there is no row of it.
+        // Without a linear map its row has no scores.
         if self.rows[1].found.hits.is_empty() {
             self.rows[1].error = trainer.no_linear().map(ToString::to_string);
         }
         Ok(CompareProgress::Baselines)
     }
 
-    /// Takes steps of a run, or scores it once it took all.
+    /// Takes steps of a run, or scores it after its last step.
     async fn run(
         &mut self,
         row: usize,
@@ -379,7 +379,7 @@ impl Comparison {
         })
     }
 
-    /// Leaves out a row that broke off; gives the steps that it does not take.
+    /// Drops a row that broke off; returns the number of steps that it does not take.
     fn give_up(&mut self, row: usize, error: &Error) -> u64 {
         self.rows[row].fail(error.to_string());
         let mut skipped = 0;
@@ -451,7 +451,7 @@ impl Comparison {
         Ok(CompareProgress::Finished)
     }
 
-    /// The rows that were scored in full, best first.
+    /// Rows that were scored in full, best first.
     fn order(&self) -> Vec<usize> {
         let scored = |row: &usize| self.rows[*row].is_ranked();
         let mut order: Vec<usize> = (0..self.rows.len()).filter(scored).collect();
@@ -459,12 +459,12 @@ impl Comparison {
         order
     }
 
-    /// Whether all runs are done and the test side is scored.
+    /// Tells if all runs are done and the test side is scored.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
 
-    /// Steps done, and steps in all. Where a run breaks off or entries are halved, some count as done that nobody took.
+    /// Steps done, and steps in all. If a run breaks off or entries are halved, steps that were skipped count as done.
     pub fn steps(&self) -> [u64; 2] {
         self.steps
     }
@@ -474,22 +474,22 @@ impl Comparison {
         self.runs
     }
 
-    /// The work so far, without start-up, in milliseconds.
+    /// Time of the work so far, without start-up, in milliseconds.
     pub fn elapsed_ms(&self) -> f64 {
         self.elapsed_ms
     }
 
-    /// What is compared.
+    /// Entries of the comparison.
     pub fn contest(&self) -> &Contest {
         &self.contest
     }
 
-    /// The engine that it runs on.
+    /// Engine of the comparison.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// Ends the comparison and gives its engine back for another.
+    /// Ends the comparison and returns its engine for another.
     pub fn into_engine(self) -> Engine {
         self.engine
     }
@@ -534,7 +534,7 @@ fn with_steps(config: &TrainConfig, steps: u64) -> TrainConfig {
     }
 }
 
-/// The settings for a head that is only scored: where its weights start does not matter.
+/// Settings for a head that is only scored: its initial weights do not matter.
 fn at_random(config: &TrainConfig) -> TrainConfig {
     TrainConfig {
         initial_weights: InitialWeights::Random,

@@ -1,23 +1,23 @@
-//! [`Recipe`]: settings that belong together, as a paper or PML's notebooks have them, to start from and to compare.
+//! [`Recipe`]: settings that belong together, from a paper or from PML's notebooks, to start from and to compare.
 
 use crate::base::error::{Error, Result};
 use crate::data::Shape;
 use crate::rules::config::{Split, TrainConfig};
 use crate::rules::samplers::Sampler;
 
-/// Loss, miner, sampler and memory that go together. Batch size, steps and learning rate stay those that suit the data, unless
-/// the recipe says otherwise.
+/// Loss, miner, sampler and memory that go together. Batch size, steps and learning rate stay those that suit the data, unless the
+/// recipe sets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recipe {
-    /// The name in options and links.
+    /// Name in options and links.
     pub name: &'static str,
-    /// What a list calls it.
+    /// Title in lists.
     pub title: &'static str,
-    /// Why one would take it, in a sentence.
+    /// Reason to take it, in a sentence.
     pub why: &'static str,
-    /// Which data it is for.
+    /// Data that it is for.
     pub suits: &'static str,
-    /// Where it comes from.
+    /// Paper or notebook that it is from.
     pub source: &'static str,
     sets: &'static [&'static str],
 }
@@ -25,7 +25,7 @@ pub struct Recipe {
 const TRIPLETS: [&str; 2] = ["loss.name=triplet-margin", "miner.name=triplet-margin"];
 
 impl Recipe {
-    /// All of them, in the order in which they are listed.
+    /// All recipes, in the order of lists.
     pub const ALL: [Self; 11] = [
         Self {
             name: "batch-triplet",
@@ -166,7 +166,7 @@ impl Recipe {
         },
     ];
 
-    /// The recipe of this name.
+    /// Recipe of this name.
     ///
     /// # Errors
     /// [`Error::Config`], with the names that there are.
@@ -183,8 +183,8 @@ impl Recipe {
             })
     }
 
-    /// The recipe for data like this: for cells of an AnnData file as PML's notebook embeds them, else by its classes and columns.
-    /// The latter's are the settings that the data starts from.
+    /// The recipe for data like this: for an AnnData file that of PML's notebook on cells, else one by its classes and columns. The
+    /// settings of the latter are the data's default settings.
     pub fn proposed(data: &str, shape: Shape) -> &'static Self {
         let name = match shape {
             _ if data.to_ascii_lowercase().ends_with(".h5ad") => "single-cell",
@@ -197,19 +197,19 @@ impl Recipe {
         recipe.expect("it is among them")
     }
 
-    /// What it sets, `key=value` each.
+    /// Settings of the recipe, `key=value` each.
     pub fn sets(&self) -> &'static [&'static str] {
         self.sets
     }
 
-    /// These settings with the recipe's in their place, where so many rows train, of data of so many classes. Where classes are too few for four rows
-    /// of each in a batch, there are more rows of each; a batch is of no more rows than train.
+    /// These settings with the recipe's in their place, for data of `classes` classes of which `train` rows train. If there are too
+    /// few classes for four rows of each in a batch, it has more rows of each; a batch has no more rows than train.
     ///
     /// # Errors
-    /// [`Error::Config`] where a setting of the recipe does not go with the others.
+    /// [`Error::Config`] if a setting of the recipe does not go with the others.
     pub fn apply(&self, config: TrainConfig, train: usize, classes: usize) -> Result<TrainConfig> {
         let set = |config: TrainConfig, set: &&str| config.with_set(set);
-        // Margins follow the distance, which is part of what a recipe is.
+        // Margins depend on the distance, which is part of a recipe.
         let config = TrainConfig {
             miner_distance: None,
             ..config.with_set("distance=cosine")?
@@ -222,7 +222,7 @@ impl Recipe {
     }
 }
 
-/// These settings with more rows of each class in a batch, where data of so many classes has too few to fill one.
+/// These settings with more rows of each class in a batch, if the data has too few classes to fill one.
 pub(crate) fn with_rows_of_few_classes(mut config: TrainConfig, classes: usize) -> TrainConfig {
     let m = match &mut config.sampler {
         Sampler::MPerClass(sampler) => &mut sampler.m,

@@ -1,4 +1,4 @@
-//! [`CompareReport`]: the leaderboard as it is printed, and in a sentence.
+//! [`CompareReport`]: the leaderboard for printing, with a verdict in a sentence.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::search::metrics::Metrics;
 /// The leaderboard so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CompareReport {
-    /// The version of Nearfar.
+    /// Version of Nearfar.
     pub version: String,
     /// `gpu` or `cpu`.
     pub engine: String,
@@ -17,35 +17,35 @@ pub struct CompareReport {
     pub adapter: String,
     /// The name of the data.
     pub data: String,
-    /// What seeds the data and its split, the same for all entries.
+    /// Seed of the data and its split, the same for all entries.
     pub data_seed: u64,
-    /// What each entry is trained with.
+    /// Seeds of each entry.
     pub seeds: Vec<u64>,
     /// Validation rows that every entry is scored by.
     pub queries: u64,
-    /// Their classes.
+    /// Number of classes of the queries.
     pub classes: u64,
-    /// Whether these classes were never trained on: then classes are the sample, not rows.
+    /// The classes of the queries were never trained on: then classes are the sample, not rows.
     pub new_classes: bool,
-    /// Whether all runs are done, and the winner's test side is scored.
+    /// All runs are done, and the winner's test side is scored.
     pub finished: bool,
     /// Runs done, and runs in all.
     pub runs: [u64; 2],
-    /// The work so far, without start-up.
+    /// Time of the work so far, without start-up, in milliseconds.
     pub elapsed_ms: f64,
     /// The most device memory that any run held, in bytes.
     pub peak_bytes: u64,
-    /// What it must stay within.
+    /// Memory budget, in bytes.
     pub budget_bytes: u64,
-    /// Best first; then those that were dropped, that failed, and that are still to come.
+    /// Rows, best first; then those that were dropped, that failed, and that are still to come.
     pub rows: Vec<CompareRow>,
-    /// The best row's test side, which nothing before has looked at.
+    /// Scores of the best row on the test side, which influenced nothing before.
     pub test: Option<TestScore>,
     /// The outcome in a sentence or two.
     pub verdict: String,
 }
 
-/// What a row is.
+/// Kind of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RowKind {
@@ -57,28 +57,28 @@ pub enum RowKind {
     Head,
 }
 
-/// How a row stands to the best.
+/// Comparison of a row with the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// It is the best.
+    /// The best row.
     Leader,
-    /// It is worse, and would be with other queries and other seeds.
+    /// Clearly worse: it would be with other queries and other seeds.
     Clear,
-    /// It may be as good, or better.
+    /// Not clearly worse: it may be as good, or better.
     WithinNoise,
-    /// It was scored, and too few seeds or classes are there to say more.
+    /// Scored, but there are too few seeds or classes for a judgement.
     Unjudged,
-    /// Half of the entries did better after fewer steps.
+    /// Dropped: half of the entries did better after fewer steps.
     Dropped,
-    /// It broke off.
+    /// Broke off.
     Failed,
-    /// It was not scored yet.
+    /// Not scored yet.
     Waiting,
 }
 
 impl Standing {
-    /// In words.
+    /// The standing in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Leader => "leader",
@@ -95,55 +95,55 @@ impl Standing {
 /// A row of the leaderboard.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CompareRow {
-    /// What tells it from the others.
+    /// Name that tells it from the others.
     pub name: String,
-    /// What it is.
+    /// Kind of the row.
     pub kind: RowKind,
-    /// What differs from the settings that suit the data, `key=value` each: what `train --set` takes.
+    /// Differences from the settings that suit the data, `key=value` each, for `train --set`.
     pub settings: Vec<String>,
-    /// How it stands to the best.
+    /// Comparison with the best row.
     pub standing: Standing,
-    /// The mean over seeds on the validation side; after the steps of the last rung where it was dropped.
+    /// Mean of precision@1 over seeds on the validation side; after the steps of the last rung if it was dropped.
     pub precision_at_1: Option<f64>,
-    /// The same.
+    /// Mean of MAP@R over seeds on the validation side; after the steps of the last rung if it was dropped.
     pub mean_average_precision_at_r: Option<f64>,
-    /// The standard deviation of precision@1 over seeds, where there are two.
+    /// Standard deviation of precision@1 over seeds, if there are two.
     pub standard_deviation: Option<f64>,
-    /// Each seed by itself.
+    /// Scores of each seed.
     pub seeds: Vec<SeedScore>,
-    /// How far its precision@1 is behind the best.
+    /// Difference of the best row's precision@1 and its own.
     pub behind: Option<Interval>,
-    /// How far it is before raw features, and before the linear map.
+    /// Difference of its precision@1 and that of raw features.
     pub over_raw: Option<Interval>,
-    /// The same.
+    /// Difference of its precision@1 and that of the linear map.
     pub over_linear_map: Option<Interval>,
-    /// Steps of a run, of the last rung where it was dropped.
+    /// Steps of a run, or of the last rung if it was dropped.
     pub steps: u64,
     /// The most device memory that a run of it held, in bytes.
     pub peak_bytes: u64,
-    /// Why it broke off.
+    /// Reason for breaking off.
     pub error: Option<String>,
 }
 
-/// A seed of a row.
+/// Scores of a row with one seed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeedScore {
     /// The seed.
     pub seed: u64,
-    /// On the validation side.
+    /// Precision@1 on the validation side.
     pub precision_at_1: f64,
-    /// The same.
+    /// MAP@R on the validation side.
     pub mean_average_precision_at_r: f64,
-    /// Training and scoring.
+    /// Time of training and scoring, in milliseconds.
     pub elapsed_ms: f64,
 }
 
-/// The winner's test side, scored once.
+/// Scores of the winner on the test side, scored once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TestScore {
-    /// The winner.
+    /// Name of the winner.
     pub name: String,
-    /// The seed of its head: the first, which nothing chose.
+    /// Seed of its head: the first, which was not chosen by scores.
     pub seed: u64,
     /// The scores.
     pub metrics: Metrics,
@@ -157,7 +157,7 @@ impl CompareReport {
             .filter(|row| row.standing == Standing::Leader)
     }
 
-    /// What the scores are means of, and what they took.
+    /// Basis of the scores: number of seeds and rows, in words.
     pub fn basis(&self) -> String {
         let seeds = match self.seeds.len() {
             1 => "one seed".to_owned(),
@@ -177,7 +177,7 @@ impl CompareReport {
         )
     }
 
-    /// The outcome in a sentence or two.
+    /// Verdict in a sentence or two.
     pub(super) fn say(&self) -> String {
         let stopped = match (self.finished, self.runs) {
             (true, _) => String::new(),
@@ -226,7 +226,7 @@ impl CompareReport {
     }
 }
 
-/// Names as a sentence lists them.
+/// Names as a list in a sentence.
 fn listed(names: &[&str]) -> String {
     match names {
         [] => String::new(),

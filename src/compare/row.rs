@@ -1,4 +1,4 @@
-//! [`Row`]: what is known of one row of the leaderboard while the comparison goes on.
+//! [`Row`]: state of one row of the leaderboard while the comparison goes on.
 
 use std::cmp::Ordering;
 
@@ -10,33 +10,33 @@ use crate::model::embedding_model::LayerWeights;
 use crate::rules::config::TrainConfig;
 use crate::search::metrics::{Metrics, QueryScore};
 
-/// What tells a run from others, and is no setting of an entry.
+/// Keys that differ between runs and are no setting of an entry.
 const NO_SETTINGS: [&str; 3] = ["seed", "data_seed", "budget_bytes"];
 
-/// A row of the leaderboard under way.
+/// A row of the leaderboard in progress.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) name: String,
     pub(super) kind: RowKind,
     /// The settings of an entry.
     pub(super) config: Option<TrainConfig>,
-    /// How they differ from those that suit the data.
+    /// Differences from the settings that suit the data.
     settings: Vec<String>,
     pub(super) found: Found,
-    /// One a seed, as `found` has them.
+    /// Scores of each seed, in the order of `found`.
     pub(super) scores: Vec<Score>,
     /// Steps of its last run.
     pub(super) steps: u64,
     pub(super) peak_bytes: u64,
-    /// The head of the first seed.
+    /// Head of the first seed.
     pub(super) head: Option<Vec<LayerWeights>>,
-    /// Whether others did better in a rung.
+    /// Others did better in a rung.
     dropped: bool,
-    /// Why there is nothing to rank.
+    /// Reason for a missing score.
     pub(super) error: Option<String>,
 }
 
-/// One seed's scores.
+/// Scores of one seed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Score {
     pub(super) precision_at_1: f64,
@@ -44,7 +44,7 @@ pub(super) struct Score {
     elapsed_ms: f64,
 }
 
-/// What a run found.
+/// Result of a run.
 #[derive(Debug)]
 pub(super) struct Scored {
     score: Score,
@@ -65,7 +65,7 @@ impl Scored {
 }
 
 impl Row {
-    /// Raw features, or the linear map: what no seed changes.
+    /// Row of raw features or of the linear map, which do not depend on the seed.
     pub(super) fn baseline(kind: RowKind) -> Self {
         let name = match kind {
             RowKind::Raw => "raw features",
@@ -105,18 +105,18 @@ impl Row {
         }
     }
 
-    /// Takes what a run found.
+    /// Adds the result of a run.
     pub(super) fn take(&mut self, scored: Scored) {
         self.scores.push(scored.score);
         self.found.hits.push(scored.hits);
     }
 
-    /// It broke off, and what it did before says nothing.
+    /// Marks the row as failed; its earlier results do not count.
     pub(super) fn fail(&mut self, error: String) {
         (self.error, self.head) = (Some(error), None);
     }
 
-    /// A rung is over: what it found counts no more where it goes on.
+    /// Ends a rung: the results of the rung are cleared if the row goes on.
     pub(super) fn end_rung(&mut self, goes_on: bool) {
         self.head = None;
         self.dropped = !goes_on;
@@ -126,12 +126,12 @@ impl Row {
         }
     }
 
-    /// Whether it is still trained.
+    /// Tells if the row is still trained.
     pub(super) fn goes_on(&self) -> bool {
         !self.dropped && self.error.is_none()
     }
 
-    /// Whether it was scored in full.
+    /// Tells if the row was scored in full.
     pub(super) fn is_ranked(&self) -> bool {
         let full = self.config.as_ref().map_or(self.steps, |c| c.steps);
         self.goes_on() && !self.scores.is_empty() && self.steps == full
@@ -142,7 +142,7 @@ impl Row {
         (!self.scores.is_empty()).then(|| sum / self.scores.len() as f64)
     }
 
-    /// By precision@1, then by MAP@R.
+    /// Compares by precision@1, then by MAP@R.
     pub(super) fn best_first(&self, other: &Self) -> Ordering {
         let key = |row: &Self| {
             let nearest = row.mean(|score| score.precision_at_1);

@@ -1,13 +1,14 @@
 //! Successive halving: many entries are trained a little, with one seed, and the better half goes on (Jamieson and Talwalkar 2016).
 //!
-//! A rung trains each entry from its start: the steps of a rung are a half, a quarter, an eighth .. of the entry's own. So every rung
-//! costs about as much as the last entries with one seed. Who learns slowly at first is lost: on the default sample `arc-face` is the
-//! second of 17 losses in the end, and among the last after a quarter of the steps. So fewer than some twenty are trained in full.
+//! A rung trains each entry from its start: the steps of a rung are a half, a quarter, an eighth .. of the entry's own. So every
+//! rung costs about as much as the last entries with one seed. Entries that learn slowly at first are lost: on the default sample
+//! `arc-face` is the second of 17 losses in the end, and among the last after a quarter of the steps. So up to some twenty are
+//! trained in full.
 
-/// Entries that are trained in full; more are halved first.
+/// The most entries that are trained in full; more are halved first.
 pub(super) const MOST_IN_FULL: usize = 20;
 
-/// How many of the entries are there at each rung, the last number those that are trained in full.
+/// Number of entries at each rung; the last number are trained in full.
 pub(super) fn sizes(entries: usize) -> Vec<usize> {
     let mut sizes = vec![entries];
     let mut left = entries;
@@ -18,7 +19,7 @@ pub(super) fn sizes(entries: usize) -> Vec<usize> {
     sizes
 }
 
-/// The steps of rung `rung` of `rungs`, where the entry has so many in full.
+/// Steps of rung `rung` of `rungs` for an entry with `full` steps.
 pub(super) fn steps(full: u64, rung: usize, rungs: usize) -> u64 {
     (full >> (rungs - rung).min(63)).max(1)
 }

@@ -1,39 +1,39 @@
-//! [`Diagnostics`]: what the embeddings and the gradient say of a run beside its scores: whether the head still tells rows apart,
-//! in how many directions, whether it still moves, and how many of the classes it has seen.
+//! [`Diagnostics`]: statistics of the embeddings and the gradient, beside a run's scores: if the head still tells rows apart, the
+//! number of directions that embeddings spread in, the movement of the head, and the part of the classes that it has seen.
 
 use nalgebra::DMatrix;
 use serde::{Deserialize, Serialize};
 
 use crate::model::embeddings::Embeddings;
 
-/// Training rows that are looked at, at most.
+/// The most training rows for these statistics.
 pub(crate) const ROWS: usize = 256;
-/// Mean similarity above which embeddings count as collapsed: two rows then lie 8 degrees apart on average. Heads of losses that
-/// look at angles learn at 0.98; those that a learning rate far too high has thrown together lie above 0.999.
+/// Mean similarity above which embeddings count as collapsed: two rows then lie 8 degrees apart on average. Heads of losses of
+/// angles learn at 0.98; heads whose embeddings a far too high learning rate has thrown together lie above 0.999.
 pub const COLLAPSED: f64 = 0.99;
 
-/// How the embeddings of some training rows lie, and how the head moves.
+/// Distribution of the embeddings of some training rows, and movement of the head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Diagnostics {
-    /// Mean cosine similarity of two different rows: 1 where all lie at one point, near 0 where they fill the sphere.
+    /// Mean cosine similarity of two different rows: 1 if all lie at one point, near 0 if they fill the sphere.
     pub mean_similarity: f64,
-    /// Effective rank of the embeddings about their mean: in how many directions they spread, up to their dimensions. The
+    /// Effective rank of the embeddings about their mean: the number of directions that they spread in, up to their dimensions. The
     /// exponential of the entropy of the covariance's eigenvalues, each over their sum (Roy and Vetterli 2007).
     pub effective_rank: f64,
-    /// Length of the gradient of all weights of the head in the last step; nothing before the first.
+    /// Length of the gradient of all weights of the head in the last step; `None` before the first.
     pub gradient_norm: Option<f64>,
-    /// How steadily the steps since the last evaluation pushed all embeddings the same way: the mean cosine of the batch's mean
-    /// gradient, at the unit embeddings, with its running average before the step. Nothing without a memory.
+    /// Steadiness of the common push on all embeddings since the last evaluation: the mean cosine of the batch's mean gradient, at
+    /// the unit embeddings, with its running average before the step. `None` without a memory.
     pub push: Option<f64>,
-    /// The part of the training classes of which a row was drawn so far.
+    /// Part of the training classes of which a row was drawn so far.
     pub classes_seen: f64,
-    /// The boundary between positives and negatives, where the loss learns it: a similarity or a distance.
+    /// Boundary between positives and negatives, if the loss learns it: a similarity or a distance.
     #[serde(default)]
     pub boundary: Option<f64>,
 }
 
 impl Diagnostics {
-    /// Those of unit embeddings, of which there are two or more; the others are left 0.
+    /// Statistics of two or more unit embeddings; the other fields are left at their defaults.
     pub(crate) fn of(embeddings: &Embeddings) -> Self {
         let dim = embeddings.dim;
         let count = embeddings.rows().count();
@@ -53,7 +53,7 @@ impl Diagnostics {
         for mut row in rows.row_iter_mut() {
             row -= &mean;
         }
-        // Rows times rows and columns times columns have the same eigenvalues above zero.
+        // `rows * rows^T` and `rows^T * rows` have the same eigenvalues above zero.
         let products = match dim < count {
             true => rows.tr_mul(&rows),
             false => &rows * rows.transpose(),
@@ -109,7 +109,7 @@ mod tests {
                 (found.effective_rank - used as f64).abs() < 1e-6,
                 "{found:?}"
             );
-            // Each row meets its opposite once, and all others at right angles.
+            // The similarity of a row is -1 with its opposite, and 0 with all others.
             let expected = -1.0 / (2 * used - 1) as f64;
             assert!((found.mean_similarity - expected).abs() < 1e-6, "{found:?}");
         }

@@ -2,19 +2,19 @@
 //! linear layer that the kernels of a head apply.
 //!
 //! Linear discriminant analysis (LDA) with several shrinkages, of which validation rows choose one. The covariance within classes
-//! is that of the residuals of all training rows from the means of their classes, shrunk towards independent features by a given
-//! part, features over their deviations: a fixed part, or the one that Ledoit and Wolf (2004) estimate. Their estimate suits the
-//! covariance, not the nearest row: where columns are many and noisy, 0.5 to 0.9 often do better. Pooled first, because
-//! scikit-learn's `LinearDiscriminantAnalysis(shrinkage="auto")` shrinks the covariance of each class by itself: of a few rows
-//! little but the variances is left. All sums are f64 in a fixed order: a browser gets the same bits.
+//! is that of the residuals of all training rows from the means of their classes, shrunk by a given part towards independent
+//! features, features over their deviations: a fixed part, or the estimate of Ledoit and Wolf (2004). Their estimate suits the
+//! covariance, not the nearest row: if columns are many and noisy, 0.5 to 0.9 often do better. The covariance is pooled first,
+//! because scikit-learn's `LinearDiscriminantAnalysis(shrinkage="auto")` shrinks the covariance of each class by itself: with few
+//! rows a class, little but the variances is left. All sums are f64 in a fixed order: a browser gets the same bits.
 //!
 //! Tables of more columns than rows are fitted in the coordinates that their rows span, which gives the same map.
 //!
-//! What comes out is ranked by cosines, which see no length. Of one output that leaves the sign, and of two a class in the
-//! middle has no direction: LDA, whose rows lie by distance, would be a straw man. So the map may have one output more, a
-//! constant `c`. Between rows of lengths about `c` or less the cosines then go by distance, as
-//! `cos((x, c), (y, c)) = 1 - |x - y|^2 / 2 c^2 + ..`, and it still is one linear layer. Where the outputs are many, a length
-//! is one of many, and the plain cosines often do better.
+//! The outputs are ranked by cosines, which ignore the length. Of one output that leaves the sign, and of two a class in the middle
+//! has no direction: LDA, whose rows lie by distance, would be a straw man. So the map may have one output more, a constant `c`.
+//! Between rows of lengths about `c` or less the cosines then go by distance, as
+//! `cos((x, c), (y, c)) = 1 - |x - y|^2 / 2 c^2 + ..`, and the map still is one linear layer. If the outputs are many, a length is
+//! one of many, and the plain cosines often do better.
 
 use std::fmt;
 
@@ -31,10 +31,10 @@ use crate::engine::Engine;
 use crate::model::embedding_model::LayerWeights;
 use crate::model::scaling::Scaling;
 
-/// The most features, or rows where these are fewer: a Cholesky decomposition of 2,048 takes seconds, by its 3 10^9 operations, on one thread that
-/// nothing can interrupt, and each further doubling eight times that.
+/// The most features, or rows if these are fewer: a Cholesky decomposition of 2,048 takes seconds, by its 3 10^9 operations, on one
+/// thread that nothing can interrupt, and each further doubling eight times that.
 const MAX_DIM: usize = 2048;
-/// The most classes where there are as many features: an eigen-decomposition of 1,024 takes two to four seconds.
+/// The most classes if there are as many features: an eigen-decomposition of 1,024 takes two to four seconds.
 const MAX_EIGEN: usize = 1024;
 /// The most values of a table that is fitted in the coordinates of its rows, all of which are held at once: 64 MiB.
 const MAX_VALUES: usize = 8 << 20;
@@ -42,23 +42,23 @@ const MAX_VALUES: usize = 8 << 20;
 const MAX_PRODUCTS: f64 = (1u64 << 37) as f64;
 /// Rows that are read at once.
 const TILE_ROWS: usize = 256;
-/// What the means of classes that are looked at together may take.
+/// Bytes of the means of classes that are processed together.
 const MEANS_BYTES: usize = 16 << 20;
-/// How often each row is read.
+/// Number of times that each row is read.
 const PASSES: u64 = 4;
 /// Rows that one pass over the scatter adds.
 const PASS_ROWS: usize = 8;
-/// Of a feature's variance within classes, what has to be left when the features before it are known.
+/// Least part of a feature's variance within classes that must remain given the features before it.
 const MIN_PIVOT: f64 = 1e-12;
 
-/// Of the largest ratio of variance between to variance within classes, what a direction has to reach to be one.
+/// Least ratio of variance between to variance within classes of a direction, relative to the largest ratio.
 const MIN_RATIO: f64 = 1e-10;
 
 /// Shrinkages that are tried beside the one of Ledoit and Wolf, from 0 (none) to 1 (independent features).
 pub(crate) const SHRINKAGES: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.9];
 
-/// Up to so many directions a map that no row chooses has a constant. On normal classes about random centres the constant
-/// gains 0.01 to 0.09 of precision@1 at two and three directions, and loses 0.01 at ten and sixteen where classes overlap.
+/// Up to this many directions, a map that no validation row chooses has a constant. On normal classes about random centres the
+/// constant gains 0.01 to 0.09 of precision@1 at two and three directions, and loses 0.01 at ten and sixteen if classes overlap.
 const FEW: usize = 3;
 
 /// LDA of one shrinkage as a layer: `W x + b` with `b = -W mean`, so that the mean training row is the origin of the cosines.
@@ -66,25 +66,25 @@ const FEW: usize = 3;
 pub struct LinearMap {
     layer: LayerWeights,
     shrinkage: f64,
-    /// Of the training rows along each direction; 1 of it within classes, as far as shrinkage leaves it.
+    /// Variance of the training rows along each direction; within classes it is 1, as far as shrinkage leaves it.
     variances: Vec<f64>,
 }
 
-/// What of a linear map is ranked.
+/// The outputs of a linear map that are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinearOutputs {
-    /// Its first directions.
+    /// Number of its first directions.
     pub directions: usize,
-    /// Whether a constant is beside them.
+    /// A constant output is added.
     pub constant: bool,
-    /// How far the covariance within classes was shrunk towards independent features, from 0 to 1; nothing where a run of an earlier
-    /// version did not say.
+    /// Shrinkage of the covariance within classes towards independent features, from 0 to 1; `None` in a run of an earlier version
+    /// that did not record it.
     pub shrinkage: Option<f64>,
 }
 
 impl LinearOutputs {
-    /// What is worth trying of a map of so many directions in `most` outputs: the first 8, 16, 32 .. directions and all of them, each
-    /// beside a constant and then without. One direction is not tried without: rows on a side of it are all as near.
+    /// Candidates of a map with this many directions, in `most` outputs: the first 8, 16, 32 .. directions and all of them, each
+    /// with a constant and then without. One direction is not tried without: rows on a side of it are all as near.
     pub fn worth_trying(directions: usize, most: usize, shrinkage: f64) -> Vec<Self> {
         let powers = std::iter::successors(Some(8), |cut| Some(2 * cut));
         let below = powers.take_while(|cut| *cut < directions);
@@ -93,14 +93,14 @@ impl LinearOutputs {
             constant,
             shrinkage: Some(shrinkage),
         };
-        // The constant takes the last direction's place where there is no other.
+        // The constant takes the last direction's place if there is no other.
         let both = |cut: usize| [of(cut.min(most - 1), true), of(cut, false)];
         let sensible = |outputs: &Self| outputs.directions > usize::from(!outputs.constant);
         let tried = below.chain([directions]).flat_map(both);
         tried.filter(sensible).collect()
     }
 
-    /// Both together.
+    /// Number of directions, plus one for the constant.
     pub fn count(self) -> usize {
         self.directions + usize::from(self.constant)
     }
@@ -118,10 +118,10 @@ impl fmt::Display for LinearOutputs {
     }
 }
 
-/// Why there is no linear baseline.
+/// Reason for a missing linear baseline.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
-    /// There is nothing to tell apart.
+    /// There is one class only.
     #[error("all training rows are of one class")]
     OneClass,
     /// No class has two rows, so that nothing varies within a class.
@@ -132,7 +132,7 @@ pub enum Unfit {
         /// Their classes.
         classes: usize,
     },
-    /// Its time would stop being modest.
+    /// The fit would take too long.
     #[error("{rows} training rows of {dim} features would take too long to fit it")]
     TooLarge {
         /// Training rows.
@@ -143,7 +143,7 @@ pub enum Unfit {
     /// The training alone fills the budget.
     #[error("the budget has no room for it beside the training")]
     NoMemory,
-    /// Some direction does not vary within classes, and shrinkage did not help, as where rows of a class are equal.
+    /// Some direction does not vary within classes, and shrinkage did not help: for example, all rows of a class are equal.
     #[error(
         "rows of a class vary in too few directions: it takes more rows of a class, or fewer features"
     )]
@@ -151,10 +151,10 @@ pub enum Unfit {
 }
 
 impl LinearMap {
-    /// How many directions a fit gives: `min(dim, classes - 1, most)`; `labels` are those of the training rows.
+    /// Number of directions of a fit: `min(dim, classes - 1, most)`; `labels` are those of the training rows.
     ///
     /// # Errors
-    /// Why there is no fit, as far as the sizes tell.
+    /// The reason for a missing fit, as far as the sizes tell.
     pub fn directions(labels: &[u32], dim: usize, most: usize) -> Result<usize, Unfit> {
         let mut classes = labels.to_vec();
         order::sort_numbers(&mut classes);
@@ -175,7 +175,7 @@ impl LinearMap {
         }
     }
 
-    /// Fits to these rows of a data set, scaled, with the shrinkage of Ledoit and Wolf. Gives `most` directions at most.
+    /// Fits to these rows of a data set, scaled, with the shrinkage of Ledoit and Wolf. Returns at most `most` directions.
     ///
     /// # Errors
     /// As [`LinearFit::new`] and [`LinearFit::map`].
@@ -190,18 +190,19 @@ impl LinearMap {
         Ok(fit.and_then(|fit| fit.map(fit.ledoit_wolf(), most)))
     }
 
-    /// The layer, of one direction an output, the largest ratio of variance between to variance within classes first. It
-    /// follows on scaled features.
+    /// The layer, with one output a direction, in descending order of the ratio of variance between to variance within classes. It
+    /// takes scaled features.
     pub fn layer(&self) -> &LayerWeights {
         &self.layer
     }
 
-    /// [`LinearOutputs::worth_trying`] of it in `most` outputs.
+    /// [`LinearOutputs::worth_trying`] of this map in `most` outputs.
     pub fn cuts(&self, most: usize) -> Vec<LinearOutputs> {
         LinearOutputs::worth_trying(self.layer.shape[0], most, self.shrinkage)
     }
 
-    /// What to rank where no row tells what does best: all directions, and a constant where they are few and leave it room.
+    /// Outputs to rank if there are no validation rows to choose by: all directions, and a constant if they are few and leave room
+    /// for it.
     pub fn unchosen(&self, most: usize) -> LinearOutputs {
         let directions = self.layer.shape[0];
         LinearOutputs {
@@ -235,22 +236,22 @@ impl LinearMap {
     }
 }
 
-/// Whether a table is better fitted in the coordinates that its rows span.
+/// Tells if a table is better fitted in the coordinates that its rows span.
 fn is_wide(rows: usize, dim: usize) -> bool {
     rows < dim && rows <= MAX_EIGEN && rows * dim <= MAX_VALUES
 }
 
-/// What the maps of all shrinkages share: the scatters of the training rows, read once.
+/// Common part of the maps of all shrinkages: the scatters of the training rows, read once.
 #[derive(Clone, Debug)]
 pub struct LinearFit {
     scatters: Scatters,
-    /// The deviation of each coordinate within classes; 1 for one that does not vary there.
+    /// Standard deviation of each coordinate within classes; 1 for one that does not vary there.
     scales: Vec<f64>,
-    /// The mean over the rows of the squared squared length of a residual over the scales.
+    /// Mean over the rows of the fourth power of a residual's length over the scales.
     fourth: f64,
-    /// Features, which are more than coordinates where a table is wide.
+    /// Number of features; a wide table has fewer coordinates.
     dim: usize,
-    /// What of a row's features its coordinates are, where these are not the features.
+    /// Map from a row's features to its coordinates, if the coordinates are not the features.
     span: Option<Span>,
 }
 
@@ -259,16 +260,16 @@ pub struct LinearFit {
 struct Span {
     /// `[dim, coordinates]`, orthonormal.
     basis: DMatrix<f64>,
-    /// Of each feature, its mean, and its deviation within classes; 1 for one that does not vary there.
+    /// Mean of each feature, and its standard deviation within classes; 1 for one that does not vary there.
     mean: Vec<f64>,
     scales: Vec<f64>,
 }
 
 impl LinearFit {
-    /// Looks at these rows of a data set, scaled, reading them a few at a time, four times each.
+    /// Reads these rows of a data set, scaled, a few at a time, four times each.
     ///
     /// # Errors
-    /// As [`crate::RowSource::read`] and [`Engine::breathe`]; within, why there can be no map.
+    /// As [`crate::RowSource::read`] and [`Engine::breathe`]; the inner one is the reason for a missing map.
     pub async fn new(
         engine: &Engine,
         dataset: &Dataset,
@@ -304,7 +305,7 @@ impl LinearFit {
             .ledoit_wolf(&self.scales, self.fourth, self.dim)
     }
 
-    /// The map of a shrinkage from 0 to 1, of `most` directions at most: as many as a head has outputs, to compare like with like.
+    /// The map of a shrinkage from 0 to 1, with at most `most` directions: as many as a head has outputs, for a fair comparison.
     ///
     /// # Errors
     /// [`Unfit::Singular`].
@@ -331,27 +332,27 @@ impl LinearFit {
     }
 }
 
-/// These rows, class after class.
+/// These rows, sorted by class.
 fn by_class(dataset: &Dataset, rows: &[u32]) -> Vec<u32> {
     let mut rows = rows.to_vec();
     order::sort_by_key(&mut rows, |row| (dataset.labels[*row as usize], *row));
     rows
 }
 
-/// The rows of each class, of rows that lie class after class.
+/// Rows of each class, from rows that are sorted by class.
 fn classes<'a>(dataset: &Dataset, rows: &'a [u32]) -> Vec<&'a [u32]> {
     let label = |row: &u32| dataset.labels[*row as usize];
     rows.chunk_by(|a, b| label(a) == label(b)).collect()
 }
 
-/// Reads rows tile by tile, and lets others have their turn.
+/// Reads rows tile by tile, and yields to other work on the engine between tiles.
 struct Reader<'a> {
     engine: &'a Engine,
     dataset: &'a Dataset,
     scaling: &'a Scaling,
-    /// When others had their last turn.
+    /// Time of the last yield.
     breathed: Instant,
-    /// What the engine's listener hears of, and rows read.
+    /// Task that the engine's listener receives, and rows read.
     task: Task,
     read: u64,
 }
@@ -374,8 +375,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Gives `take` every row of these classes with the number of its class among them, dense tiles in the order of the rows:
-    /// a file is read in one go.
+    /// Calls `take` with every row of these classes and the number of its class among them, in dense tiles in the order of the
+    /// rows: a file is read in one go.
     async fn each(
         &mut self,
         classes: &[&[u32]],
@@ -404,8 +405,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Gives `take` what is left of the rows of some classes without the mean of their class, tiles of them, and returns the
-    /// means, `[classes, dim]`.
+    /// Calls `take` with the residuals of the rows of some classes from the mean of their class, in tiles, and returns the means,
+    /// `[classes, dim]`.
     async fn residuals(
         &mut self,
         classes: &[&[u32]],
@@ -438,7 +439,7 @@ impl<'a> Reader<'a> {
         Ok(means)
     }
 
-    /// As many classes as have room for their means.
+    /// Groups of classes whose means fit in [`MEANS_BYTES`].
     fn groups<'c, 'r>(
         &self,
         classes: &'c [&'r [u32]],
@@ -447,7 +448,7 @@ impl<'a> Reader<'a> {
         classes.chunks((MEANS_BYTES / mean_bytes).max(1))
     }
 
-    /// The fit in the coordinates that the rows span; nothing where they do not differ.
+    /// Fit in the coordinates that the rows span; `None` if the rows do not differ.
     async fn wide(&mut self, classes: &[&[u32]]) -> Result<Option<LinearFit>> {
         let dim = self.dataset.features.dim();
         let mut squares = vec![0.0; dim];
@@ -472,7 +473,7 @@ impl<'a> Reader<'a> {
                 spread => spread,
             })
             .collect();
-        // The rows of a class after each other, centred and over their scales, a column each.
+        // The rows, sorted by class, centred and over their scales, a column each.
         let mut rows = DMatrix::zeros(dim, count);
         let mut of_class = vec![0; count];
         let mut at = 0;
@@ -554,7 +555,7 @@ impl<'a> Reader<'a> {
         Ok(scatters)
     }
 
-    /// The mean over the rows of these classes of the squared squared length of a residual over the scales.
+    /// Mean over the rows of these classes of the fourth power of a residual's length over the scales.
     async fn fourth_power(&mut self, classes: &[&[u32]], scales: &[f64]) -> Result<f64> {
         let (mut sum, mut rows) = (0.0, 0);
         for classes in self.groups(classes) {
@@ -579,9 +580,9 @@ struct Member {
     class: usize,
 }
 
-/// Adds the products of each two columns of centred rows to `scatter`; fills the rows up to whole passes.
+/// Adds the products of each two columns of centred rows to `scatter`; pads the rows to whole passes.
 fn add_products(centred: &mut Vec<f64>, dim: usize, scatter: &mut [f64]) {
-    // Rows of zeros add nothing, and every pass is whole.
+    // Rows of zeros add nothing, and make every pass whole.
     centred.resize(centred.len().next_multiple_of(PASS_ROWS * dim), 0.0);
     for rows in centred.chunks_exact(PASS_ROWS * dim) {
         for i in 0..dim {
@@ -600,12 +601,12 @@ fn add_products(centred: &mut Vec<f64>, dim: usize, scatter: &mut [f64]) {
     }
 }
 
-/// Mean and scatters of the rows of some classes. Of a scatter the diagonal and the part above it are filled.
+/// Mean and scatters of the rows of some classes. The diagonal and the upper triangle of a scatter are filled.
 #[derive(Clone, Debug)]
 struct Scatters {
     rows: f64,
     mean: Vec<f64>,
-    /// `[dim, dim]`, the sum over rows of the products of residuals from the mean of the row's class.
+    /// Sum over rows of the products of residuals from the mean of the row's class, `[dim, dim]`.
     within: Vec<f64>,
     between: Between,
 }
@@ -613,9 +614,10 @@ struct Scatters {
 /// The scatter of the means of classes about the mean of all rows.
 #[derive(Clone, Debug)]
 enum Between {
-    /// `[dim, dim]`, the sum over rows of the products of the steps to the mean of the row's class.
+    /// Sum over rows of the products of the steps from the mean of all rows to the mean of the row's class, `[dim, dim]`.
     Products(Vec<f64>),
-    /// Where classes are fewer than features: those steps, `[dim, classes]`, times the root of the class's rows.
+    /// Steps from the mean of all rows to the mean of each class, times the root of the class's rows, `[dim, classes]`; used if
+    /// classes are fewer than features.
     Steps(DMatrix<f64>, Vec<f64>),
 }
 
@@ -632,7 +634,7 @@ impl Scatters {
         }
     }
 
-    /// Takes a class of this mean into the mean and the scatter between classes (Chan, Golub and `LeVeque` 1979).
+    /// Adds a class of this mean to the mean and to the scatter between classes (Chan, Golub and `LeVeque` 1979).
     fn join(&mut self, mean: &[f64], of_class: f64) {
         let rows = self.rows + of_class;
         let weight = self.rows * of_class / rows;
@@ -670,7 +672,7 @@ impl Scatters {
         }
     }
 
-    /// Takes features that say nothing out of both scatters: their weights come out as 0.
+    /// Removes constant features from both scatters: their weights become 0.
     fn leave_out_constant(&mut self) {
         let dim = self.mean.len();
         let between = |i: usize| match &self.between {
@@ -698,8 +700,8 @@ impl Scatters {
         }
     }
 
-    /// The deviation of each feature within classes, 1 for one that does not vary there. Means of equal f32 values are
-    /// exact, so that their residuals are zeros.
+    /// Standard deviation of each feature within classes, 1 for one that does not vary there. Means of equal f32 values are exact,
+    /// so that their residuals are zeros.
     fn scales(&self) -> Vec<f64> {
         let diagonal = self.within.iter().step_by(self.mean.len() + 1);
         let scale = |scatter: &f64| match scatter / self.rows {
@@ -709,9 +711,9 @@ impl Scatters {
         diagonal.map(scale).collect()
     }
 
-    /// The shrinkage of Ledoit and Wolf for residuals over their scales, which are those of so many `features`.
+    /// The shrinkage of Ledoit and Wolf for residuals over their scales, with this many `features`.
     ///
-    /// `fourth` is the mean of their squared squared length.
+    /// `fourth` is the mean of the fourth power of their length.
     fn ledoit_wolf(&self, scales: &[f64], fourth: f64, features: usize) -> f64 {
         let dim = scales.len();
         if features == 1 {
@@ -724,7 +726,7 @@ impl Scatters {
             squares += at(i).powi(2);
             squares += 2.0 * (i + 1..dim).map(|j| at(j).powi(2)).sum::<f64>();
         }
-        // The scatter of the products about their mean, and the distance of the covariance from its target.
+        // Scatter of the products about their mean, and distance of the covariance from its target.
         let features = features as f64;
         let noise = (fourth - squares) / (features * self.rows);
         let distance = (squares - trace * trace / features) / features;
@@ -735,7 +737,7 @@ impl Scatters {
         }
     }
 
-    /// The covariance within classes, over the scales shrunk towards independent features of their mean variance.
+    /// Covariance within classes, shrunk over the scales towards independent features of their mean variance.
     fn shrunk(&self, scales: &[f64], shrinkage: f64, features: usize) -> Vec<f64> {
         let dim = scales.len();
         let kept = (1.0 - shrinkage) / self.rows;
@@ -754,10 +756,10 @@ impl Scatters {
     }
 }
 
-/// The directions of the largest ratios between / within, one a column, of unit variance within classes; and the ratios. There are
-/// `most` at most, and no more than differ between classes.
+/// Directions of the largest ratios between / within, one a column, of unit variance within classes; and the ratios. There are at
+/// most `most`, and no more than differ between classes.
 ///
-/// Of products the part above the diagonal is read, row-major: to nalgebra, column-major, the one below.
+/// The upper triangle of the products is read, row-major: nalgebra, column-major, takes it as the lower one.
 fn solve(within: Vec<f64>, between: &Between, most: usize) -> Option<(DMatrix<f64>, Vec<f64>)> {
     let dim = within.len().isqrt();
     let within = DMatrix::from_vec(dim, dim, within);
@@ -795,7 +797,7 @@ fn solve(within: Vec<f64>, between: &Between, most: usize) -> Option<(DMatrix<f6
         .then_some((directions, ratios))
 }
 
-/// The eigenvectors of the largest eigenvalues, `most` at most, and these.
+/// Eigenvectors of the largest eigenvalues, at most `most`, and these eigenvalues.
 fn largest(symmetric: DMatrix<f64>, most: usize) -> Option<(DMatrix<f64>, Vec<f64>)> {
     let sweeps = SWEEPS * symmetric.nrows();
     let eigen = SymmetricEigen::try_new(symmetric, f64::EPSILON, sweeps)?;
@@ -807,17 +809,17 @@ fn largest(symmetric: DMatrix<f64>, most: usize) -> Option<(DMatrix<f64>, Vec<f6
     (!order.is_empty()).then(|| (eigen.eigenvectors.select_columns(&order), values))
 }
 
-/// The places of numbers, the largest first.
+/// Indices of the values, in descending order of the values.
 fn descending(values: &DVector<f64>) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order::sort_places(&mut order, &|a, b| values[b].total_cmp(&values[a]));
     order
 }
 
-/// The most steps of the QR iteration per eigenvalue; it takes two or three.
+/// The most steps of the QR iteration per eigenvalue; usually two or three are needed.
 const SWEEPS: usize = 60;
 
-/// Directions as rows of weights, and the bias that brings the mean to the origin; nothing where f32 does not hold them.
+/// Directions as rows of weights, and the bias that brings the mean to the origin; `None` if f32 does not hold them.
 fn layer(directions: &DMatrix<f64>, mean: &[f64]) -> Option<LayerWeights> {
     // Columns are contiguous: each is a row of the weights.
     let weight: Vec<f32> = directions.iter().map(|value| *value as f32).collect();
@@ -839,7 +841,7 @@ fn layer(directions: &DMatrix<f64>, mean: &[f64]) -> Option<LayerWeights> {
     })
 }
 
-/// The mean of all rows, and the squared deviations from it summed by column, `[dim]` each: from the means of the classes,
+/// Mean of all rows, and squared deviations from it summed by column, `[dim]` each: from the means of the classes,
 /// `[classes, dim]`, and the squared deviations from those.
 fn over_all(classes: &[&[u32]], means: &[f64], squares: &[f64]) -> (Vec<f64>, Vec<f64>) {
     let dim = squares.len();
@@ -866,7 +868,7 @@ mod tests {
     use crate::data::Labelled;
     use crate::engine::device::{EngineChoice, EngineKind};
 
-    /// A small case of `tests/golden/linear.py`, as far as it is needed here.
+    /// A small case of `tests/golden/linear.py`, with the fields that are needed here.
     #[derive(serde::Deserialize)]
     struct Case {
         name: String,
@@ -879,14 +881,14 @@ mod tests {
         cosines: Vec<f64>,
     }
 
-    /// The covariance within classes, from what a fit has of them.
+    /// Covariance within classes, computed from the parts of a fit.
     type Within = fn(&Parts) -> Vec<f64>;
 
     struct Parts {
         pooled: Part,
-        /// The same with the deviations of the rows, classes apart or not, for scales.
+        /// Pooled part with the standard deviations of all rows, about one mean, as scales.
         over_total: Part,
-        /// Each class by itself.
+        /// Part of each class by itself.
         each: Vec<Part>,
     }
 
@@ -1008,7 +1010,7 @@ mod tests {
         Engine::open(&choice, 1 << 20).await.expect("a CPU")
     }
 
-    /// As scikit-learn's eigen solver has it.
+    /// Covariance as in scikit-learn's eigen solver.
     fn shrunk_per_class(parts: &Parts) -> Vec<f64> {
         let mut within = vec![0.0; parts.pooled.scatters.within.len()];
         for class in &parts.each {
@@ -1030,7 +1032,7 @@ mod tests {
         let small = small.map(|case| serde_json::from_value(case).expect("as written"));
         let small: Vec<Case> = small.collect();
         assert_eq!(small.len(), 2);
-        // Of none at all only a trace is left: without any the duplicate feature makes it singular.
+        // A shrinkage of exactly 0 is left out: the duplicate feature would make the covariance singular.
         let faults: [(&str, Within); 6] = [
             ("no shrinkage", |of| of.pooled.shrunk(1e-6)),
             ("all shrunk", |of| of.pooled.shrunk(1.0)),

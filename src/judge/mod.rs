@@ -1,4 +1,4 @@
-//! Was it worth it? The best linear map, what the embeddings say of themselves, and the verdict.
+//! Was it worth it? The best linear map, statistics of the embeddings, and the verdict.
 
 pub(crate) mod linear;
 

@@ -1,5 +1,5 @@
-//! What a run was good for, in a few plain sentences: the head beside the raw features and beside a linear map, at the
-//! nearest row and at whole groups, over the same queries.
+//! Verdict on a run, in a few plain sentences: the head compared with the raw features and with a linear map, at the nearest row
+//! and at whole groups, over the same queries.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,16 +8,17 @@ use crate::judge::linear::LinearOutputs;
 use crate::rules::config::{Split, TrainConfig};
 use crate::search::metrics::{Judged, Metrics, QueryScore};
 
-/// A difference at the nearest row is clear beyond so many standard errors. Rows that are each other's nearest count
-/// twice, and there are two baselines: 2 would be too few.
+/// Standard errors beyond which a difference at the nearest row is clear. Rows that are each other's nearest count twice, and there
+/// are two baselines: 2 would be too few.
 const CLEAR_NEAREST: f64 = 2.5;
-/// The same of whole groups, where each row counts as a query and as a reference of others: about 1.4 times as many.
+/// Standard errors beyond which a difference at whole groups is clear. Each row counts as a query and as a reference of others
+/// there: about 1.4 times as many.
 const CLEAR_GROUPS: f64 = 3.5;
-/// Held-out classes from which on classes are what varies, not rows.
+/// Number of held-out classes from which on classes are the sample, not rows.
 const MANY_CLASSES: usize = 20;
 
 impl Judged {
-    /// The precision@1 of rows in any order, and how many of its standard errors this one lies above it.
+    /// Precision@1 of rows in random order, and the number of its standard errors that this one lies above it.
     fn above_chance(&self) -> (f64, f64) {
         let rows = (self.metrics.queries + self.metrics.lone_queries) as f64;
         let of_class = |class: &[QueryScore]| class.len() as f64 * (class.len() as f64 - 1.0);
@@ -31,59 +32,59 @@ impl Judged {
     }
 }
 
-/// The head beside one thing that it is compared with, over the same queries.
+/// The head compared with one baseline, over the same queries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Compared {
-    /// What it is compared with.
+    /// Name of the baseline.
     pub with: String,
-    /// By precision@1.
+    /// Gain in precision@1.
     pub nearest: Gain,
-    /// By MAP@R.
+    /// Gain in MAP@R.
     pub groups: Gain,
     /// Queries whose nearest row is right by the head alone.
     pub head_alone: u64,
-    /// By the other alone.
+    /// Queries whose nearest row is right by the baseline alone.
     pub other_alone: u64,
 }
 
-/// How much higher the head scores, query by query.
+/// Gain of the head over a baseline, from paired differences of queries.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gain {
-    /// What the other scores.
+    /// Score of the baseline.
     pub other: f64,
-    /// The head's score less that.
+    /// Score of the head less that of the baseline.
     pub gain: f64,
-    /// The least that the gain may be with other rows, or other classes where classes are held out.
+    /// Lower bound of the gain over other rows, or over other classes if classes are held out.
     pub low: f64,
-    /// The most. The gain is clear where both have one sign.
+    /// Upper bound of the gain. A gain is clear if both bounds have one sign.
     pub high: f64,
 }
 
-/// What was scored for a verdict.
+/// Scores for a verdict.
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
     /// The trained head.
     pub(crate) head: Judged,
     /// The features as the head sees them.
     pub(crate) raw: Judged,
-    /// The linear baseline and its outputs, where there is one.
+    /// The linear baseline and its outputs, if there is one.
     pub(crate) linear: Option<(Judged, LinearOutputs)>,
-    /// Whether it was the test side; else the validation side.
+    /// The scores are of the test side; else of the validation side.
     pub(crate) tested: bool,
 }
 
-/// What a run was good for.
+/// Verdict on a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Verdict {
-    /// In sentences.
+    /// The verdict in sentences.
     pub(crate) text: String,
-    /// In numbers: beside raw features, and beside the linear map where there is one.
+    /// The verdict in numbers: comparison with raw features, and with the linear map if there is one.
     pub(crate) compared: Vec<Compared>,
-    /// Whether it says to take the linear map, which does better.
+    /// The advice is to take the linear map, which does better.
     pub(crate) prefers_linear: bool,
 }
 
-/// Compares the head with raw features, and with the linear baseline where there is one.
+/// Compares the head with raw features, and with the linear baseline if there is one.
 pub(crate) fn verdict(config: &TrainConfig, trial: Option<&Trial>) -> Verdict {
     let Some(trial) = trial else {
         let text = "Nothing to judge by: no held-out row has another row of its class. Where classes have several rows, raise test_fraction; \
@@ -101,7 +102,7 @@ pub(crate) fn verdict(config: &TrainConfig, trial: Option<&Trial>) -> Verdict {
         (Standing::of(&trial.head, linear, by_class), name, beats_raw)
     });
     let standings = || std::iter::once(&raw).chain(linear.iter().map(|(standing, ..)| standing));
-    // As few digits as tell apart what is said to differ.
+    // As few digits as show the differences that are stated.
     let digits = if standings().any(Standing::hides_in_two_digits) {
         3
     } else {
@@ -157,7 +158,7 @@ pub(crate) fn verdict(config: &TrainConfig, trial: Option<&Trial>) -> Verdict {
     }
 }
 
-/// The rows that judge, in words.
+/// The scored rows, in words.
 fn judged_on(config: &TrainConfig, trial: &Trial, by_class: bool) -> String {
     let rows = match (trial.tested, by_class) {
         (true, true) => "rows of classes it never saw",
@@ -172,7 +173,7 @@ fn judged_on(config: &TrainConfig, trial: &Trial, by_class: bool) -> String {
     format!("{rows}{across}")
 }
 
-/// What the head is compared with, in words: the name and the score of each, and how the head stands to it.
+/// The baselines in words: name and score of each, and their difference from the head.
 fn in_words<'a>(each: impl Iterator<Item = (&'a str, (f64, Is))>, digits: usize) -> String {
     let each = each.map(|(name, (value, is))| (format!("{name} {value:.digits$}"), is));
     match &each.collect::<Vec<_>>()[..] {
@@ -191,7 +192,7 @@ fn in_words<'a>(each: impl Iterator<Item = (&'a str, (f64, Is))>, digits: usize)
     }
 }
 
-/// The advice, or that there are too few rows to give one.
+/// The advice, or a note that there are too few rows to give one.
 fn advice_on(trial: &Trial, raw: &Standing, linear: Option<(&Standing, bool)>) -> String {
     let scored = trial.head.queries.len();
     let is_few = scored < FEW;
@@ -211,19 +212,19 @@ fn advice_on(trial: &Trial, raw: &Standing, linear: Option<(&Standing, bool)>) -
     }
 }
 
-/// A gain below this is said to be small, however clear it is.
+/// Gain below which it is called small, even if it is clear.
 const SMALL: f64 = 0.03;
 
-/// Said of a head that a linear map leaves behind.
+/// Advice for a head that a linear map outdoes.
 const LINEAR_IS_BETTER: &str = "Do not ship this head: a linear map does better. Take that, or start from it (hidden_layers [], initial_weights lda).";
 
-/// Said where nothing tells the head from the raw features.
+/// Advice for a head without clear difference from the raw features.
 const NO_GAIN: &str = "No clear gain over the raw features: the training was not worth it.";
 
-/// Rows that are too few for a gain of a tenth to be clear.
+/// Number of rows below which a gain of a tenth cannot be clear.
 const FEW: usize = 100;
 
-/// What to do with the head.
+/// Advice on the use of the head.
 fn advice(raw: &Standing, linear: Option<(&Standing, bool)>) -> &'static str {
     if let Some((linear, true)) = linear
         && !linear.wins()
@@ -241,7 +242,7 @@ fn advice(raw: &Standing, linear: Option<(&Standing, bool)>) -> &'static str {
             _ => LINEAR_IS_BETTER,
         };
     }
-    // What it does better than the raw features, a linear map may do better still.
+    // A linear map may do still better than the head where the head beats the raw features.
     let beside_linear = linear.map(|(linear, _)| (linear.nearest, linear.groups));
     match (raw.nearest, raw.groups, beside_linear) {
         (Is::Worse, Is::Better, Some((_, Is::Worse))) => {
@@ -279,7 +280,7 @@ fn advice(raw: &Standing, linear: Option<(&Standing, bool)>) -> &'static str {
     }
 }
 
-/// How one number stands to another.
+/// Comparison of two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Is {
     Better,
@@ -288,7 +289,7 @@ enum Is {
 }
 
 impl Is {
-    /// The same, said of what the head is compared with.
+    /// The comparison in words, from the side of the baseline.
     fn of_the_other(self) -> &'static str {
         match self {
             Self::Better => "clearly lower",
@@ -298,18 +299,18 @@ impl Is {
     }
 }
 
-/// How the head stands to a baseline.
+/// Comparison of the head with a baseline.
 #[derive(Clone, Debug)]
 struct Standing {
-    /// By precision@1.
+    /// Comparison of precision@1.
     nearest: Is,
-    /// By MAP@R.
+    /// Comparison of MAP@R.
     groups: Is,
     head: [f64; 2],
     baseline: [f64; 2],
-    /// How far either difference moves by chance.
+    /// Size of either difference that chance alone explains.
     chance: [f64; 2],
-    /// Queries that the head alone has right at the nearest row, and the baseline alone.
+    /// Queries that are right at the nearest row by the head alone, and by the baseline alone.
     alone: [u64; 2],
 }
 
@@ -333,7 +334,7 @@ impl Standing {
         let (head, baseline) = (values(head), values(baseline));
         let nearest = Gap::of(hits, by_class, CLEAR_NEAREST);
         let groups = Gap::of(precisions, by_class, CLEAR_GROUPS);
-        // A difference that three digits do not show is none to a person.
+        // A difference that three digits do not show counts as none.
         let shown = |i: usize, is| match format!("{:.3}", head[i]) == format!("{:.3}", baseline[i])
         {
             true => Is::Alike,
@@ -349,7 +350,7 @@ impl Standing {
         }
     }
 
-    /// In numbers.
+    /// The comparison in numbers.
     fn compared(&self, with: &str) -> Compared {
         let gain = |i: usize| {
             let gain = self.head[i] - self.baseline[i];
@@ -369,7 +370,7 @@ impl Standing {
         }
     }
 
-    /// The larger of its clear gains, as the numbers shown with so many digits differ.
+    /// The larger of the clear gains, as the difference of the numbers shown with `digits` digits.
     fn largest_gain(&self, digits: usize) -> Option<f64> {
         let unit = 10f64.powi(digits as i32);
         let shown = |value: f64| (value * unit).round();
@@ -379,13 +380,13 @@ impl Standing {
         gain.reduce(f64::max)
     }
 
-    /// Better in one way at least, and in none worse.
+    /// The head is better in one way at least, and worse in none.
     fn wins(&self) -> bool {
         let both = [self.nearest, self.groups];
         both.contains(&Is::Better) && !both.contains(&Is::Worse)
     }
 
-    /// Whether two digits would show numbers as equal that are said to differ.
+    /// Tells if two digits would show numbers as equal that are said to differ.
     fn hides_in_two_digits(&self) -> bool {
         let two = |value: f64| format!("{value:.2}");
         let values = self.head.iter().zip(&self.baseline);
@@ -396,7 +397,7 @@ impl Standing {
     }
 }
 
-/// The probability that chance alone takes a difference beyond so many standard errors upwards: scipy.stats.norm.sf(2.5) and (3.5).
+/// Probability that chance alone takes a difference this many standard errors upwards or more: scipy.stats.norm.sf(2.5) and (3.5).
 fn tail(errors: f64) -> f64 {
     if errors == CLEAR_NEAREST {
         0.006_209_665_325_776_13
@@ -405,7 +406,7 @@ fn tail(errors: f64) -> f64 {
     }
 }
 
-/// The sum of paired differences, and how far chance alone moves it.
+/// Sum of paired differences, and the size of it that chance alone explains.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     sum: f64,
@@ -413,16 +414,16 @@ struct Gap {
 }
 
 impl Gap {
-    /// Of paired differences, each of a query: chance moves their sum by `errors` of the standard errors that it would have if
-    /// there were none. Where rows have groups, groups are what varies, and the fewer there are, the less is known of how much. Where
-    /// whole classes are held out, and many, classes are.
+    /// Sum of paired differences, one for each query: the chance part is `errors` times the standard error that the sum would have
+    /// if there were no difference. If rows have groups, groups are the sample, and the fewer there are, the wider is the chance
+    /// part. If whole classes are held out, and many, classes are the sample.
     fn of(
         differences: impl Iterator<Item = (QueryScore, f64)>,
         by_class: bool,
         errors: f64,
     ) -> Self {
         let (mut sum, mut squares) = (0.0, 0.0);
-        // By number; none where no query is of it.
+        // By number; `None` if no query is of it.
         let (mut classes, mut groups) = (Vec::new(), Vec::new());
         for (query, difference) in differences {
             sum += difference;
@@ -459,7 +460,7 @@ impl Gap {
         }
     }
 
-    /// Whether it is clearly above or below zero.
+    /// Tells if the sum is clearly above or below zero.
     fn is(self) -> Is {
         match self.sum {
             sum if sum > self.chance => Is::Better,
@@ -479,7 +480,7 @@ mod tests {
         shrinkage: Some(0.5),
     };
 
-    /// 1,000 queries of 100 classes, so many of them right at the nearest row, each with this average precision.
+    /// 1,000 queries of 100 classes; `right` of them are right at the nearest row, and each has this average precision.
     fn judged(right: usize, average_precision: f32) -> Judged {
         let queries: Vec<QueryScore> = (0..1000)
             .map(|i| QueryScore {
@@ -638,7 +639,7 @@ mod tests {
             said((898, 0.48), None).as_deref(),
             Some("0.02 over the raw features, which need no head")
         );
-        // A map that is worse than no map is no rival.
+        // A map that is worse than raw features is no rival.
         assert_eq!(said((100, 0.1), Some((50, 0.48))), None);
         assert_eq!(said((100, 0.1), Some((860, 0.48))), None);
         // Nothing is gained.
@@ -686,7 +687,7 @@ mod tests {
             ),
             "{groups}"
         );
-        // A linear map that is worse than no map is no advice.
+        // A linear map that is worse than raw features is not recommended.
         let bad = say((900, 0.5), (990, 0.7), Some((900, 0.5)));
         assert!(bad.contains("the raw features do better"), "{bad}");
     }

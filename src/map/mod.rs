@@ -12,47 +12,48 @@ use crate::model::embeddings::Embeddings;
 use crate::model::scaling::Scaling;
 use crate::search::evaluation;
 
-/// Rows of a map at most, and their features.
+/// The most rows of a map, and the most features of these rows.
 const ROWS: usize = 50_000;
 const FEATURES: usize = 1 << 25;
-/// Features that the plane is fitted to, or products of two of a row, at most: each evaluation of a run fits one.
+/// The most features that the plane is fitted to, or products of two features of a row if that allows more rows: each evaluation
+/// of a run fits a plane.
 const FITTED_FEATURES: usize = 1 << 20;
 const FITTED_PRODUCTS: usize = 1 << 26;
-/// The largest classes: the plane is chosen to spread them.
+/// Number of the largest classes that the plane is fitted to, so that it spreads them.
 const SPREAD: usize = 10;
-/// Rows that are read from one word of it to the next.
+/// Rows that are read between two progress messages.
 const READ_ROWS: usize = 4096;
-/// Pixels of all pictures on a map, at most.
+/// The most pixels of all pictures on a map.
 const PIXELS: usize = 4 << 20;
-/// Classes that are named: a place among them has 16 bits.
+/// The most classes that are named: a class index has 16 bits.
 const NAMED: usize = u16::MAX as usize;
 
 /// Rows on a plane.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Map {
-    /// Whose rows; nothing where they are of all sides.
+    /// Side of the rows; `None` if they are of all sides.
     pub side: Option<Side>,
-    /// The number of each row in the data set, ascending.
+    /// Number of each row in the data set, ascending.
     pub rows: Vec<u32>,
-    /// `[x, y]` of each row's embedding: principal components, or the exact circle.
+    /// `[x, y]` of each row's embedding: principal components, or the unit circle of two dimensions as it is.
     pub points: Vec<[f32; 2]>,
-    /// `[x, y]` of each row's features, scaled where a run scales them: their own principal components.
+    /// `[x, y]` of each row's features, scaled if a run scales them: their own principal components.
     pub before: Vec<[f32; 2]>,
-    /// The class of each row: its place in `names`, or `u16::MAX` for every other class.
+    /// Class of each row: its place in `names`, or `u16::MAX` for every other class.
     pub classes: Vec<u16>,
-    /// The classes of the data, the largest first: a class has the same place, and colour, on the map of each side. Of more than 65,535
-    /// the ones with the most rows there.
+    /// Classes of the data, the largest first: a class has the same place, and colour, on the map of each side. If there are more
+    /// than 65,535, those with the most rows on the map.
     pub names: Vec<String>,
-    /// What the rows look like, where each is a picture.
+    /// Pictures of the rows, if each row is a picture.
     pub pictures: Option<Pictures>,
 }
 
 /// The rows of a map as pictures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pictures {
-    /// Pixels from left to right, and from top to bottom.
+    /// Width of a picture in pixels, which is also its height.
     pub side: usize,
-    /// `[rows, side, side]`: 0 is the least of a picture's values, 255 the largest.
+    /// Shades `[rows, side, side]`: 0 is the least of a picture's values, 255 the largest.
     pub shades: Vec<u8>,
 }
 
@@ -71,11 +72,11 @@ impl Pictures {
 }
 
 impl Map {
-    /// The rows of the data by the direction of their features, scaled as a run scales them by itself: before a run there are no
-    /// embeddings. `heard` is told how far it is.
+    /// Map of the data's rows by the direction of their features, scaled by a run's default: before a run there are no embeddings.
+    /// `heard` receives the progress.
     ///
     /// # Errors
-    /// [`crate::Error::Data`] when a file is no longer as it was.
+    /// [`crate::Error::Data`] if a file has changed.
     pub async fn of_features(dataset: &Dataset, heard: &mut dyn FnMut(Working)) -> Result<Self> {
         let rows = evaluation::choose(dataset.rows(), most_rows(dataset.features.dim()), 0);
         let scaling = Scaling::auto(dataset, &rows, heard).await?;
@@ -84,7 +85,7 @@ impl Map {
         Ok(map)
     }
 
-    /// A map of these rows of a side, scaled so, whose embeddings are not placed yet.
+    /// A map of these rows of a side, with this scaling, whose embeddings are not placed yet.
     pub(crate) async fn of(
         dataset: &Dataset,
         scaling: &Scaling,
@@ -161,7 +162,7 @@ impl Map {
         })
     }
 
-    /// Places the rows by their embeddings, on axes that point the way they did before.
+    /// Places the rows by their embeddings, on axes that keep their direction from one map to the next.
     pub(crate) fn place(&mut self, embeddings: &Embeddings, axes: &mut Axes) {
         let plane = Plane::fit(embeddings, fitted(&self.classes, embeddings.dim), axes);
         self.points = plane.place(embeddings).collect();
@@ -169,12 +170,12 @@ impl Map {
     }
 }
 
-/// The most rows of a map of so many features.
+/// The most rows of a map with `dim` features.
 pub(crate) fn most_rows(dim: usize) -> usize {
     ROWS.min(FEATURES / dim.max(1)).max(100)
 }
 
-/// Brings every row that has a direction to unit length.
+/// Divides every row that has a direction by its length.
 fn make_unit(rows: &mut Embeddings) {
     for row in rows.values.chunks_exact_mut(rows.dim.max(1)) {
         let length = row.iter().map(|value| value * value).sum::<f32>().sqrt();
@@ -184,14 +185,14 @@ fn make_unit(rows: &mut Embeddings) {
     }
 }
 
-/// The rows of a side that are on its map, by number in the data.
+/// Numbers in the data of the rows of a side that are on its map.
 pub(crate) fn rows_of(all: &[u32], most: usize, seed: u64) -> Vec<u32> {
     let chosen = evaluation::choose(all.len(), most, seed);
     chosen.iter().map(|at| all[*at as usize]).collect()
 }
 
-/// Whether the plane is fitted to a row of `dim` values: it is of the classes that have the most of these rows, and of those chosen
-/// where they are many.
+/// Tells by number if the plane is fitted to a row of `dim` values: rows of the largest classes here, or a seeded choice of these
+/// if they are many.
 fn fitted(classes: &[u16], dim: usize) -> impl Fn(usize) -> bool + use<> {
     let mut sizes = vec![0u32; NAMED + 1];
     classes
@@ -259,7 +260,7 @@ mod tests {
 
     #[test]
     fn columns_of_different_units_count_alike_on_the_map_of_features() {
-        // Two classes that small columns part; a wide one that says nothing.
+        // Two classes that small columns separate, and a wide column without information.
         let row = |i: usize| {
             let part = if i.is_multiple_of(2) { 0.1 } else { -0.1 };
             let small = |at: usize| part + 0.001 * ((i * 7 + at * 3) % 10) as f32;
@@ -295,7 +296,7 @@ mod tests {
 
     #[test]
     fn of_many_rows_some_of_every_large_class_fit_the_plane() {
-        // As many classes as rows would be left out between two that are not, were they taken at even steps.
+        // The classes take turns: a fixed step between the fitted rows could leave whole classes out.
         let classes: Vec<u16> = (0..60_000).map(|row| (row % 12) as u16).collect();
         let is_fitted = fitted(&classes, 64);
         let mut of_class = [0; 12];
@@ -330,7 +331,7 @@ mod tests {
         let shades = [0, 127, 191, 255, 0, 127, 191, 255];
         assert_eq!((pictures.side, &pictures.shades[..]), (2, &shades[..]));
         assert_eq!(drawn("a,b,c,d", "-1,0,0.5,1"), None);
-        // No square.
+        // Three columns make no square.
         assert_eq!(drawn("pixel1,pixel2,pixel3", "-1,0,0.5"), None);
     }
 }

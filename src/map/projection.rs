@@ -6,26 +6,26 @@ use crate::model::embeddings::Embeddings;
 
 /// Sweeps of the power iteration; two axes of a few dozen dimensions are settled long before.
 const SWEEPS: usize = 60;
-/// The most dimensions whose covariance matrix is held. Rows that are wider are gone over in each sweep instead: that is
-/// less work then, and takes no `dim * dim` values.
+/// The most dimensions whose covariance matrix is held. For wider rows each sweep reads the rows instead: that is less work then,
+/// and takes no `dim * dim` values.
 const HELD: usize = 256;
-/// Values that the sweeps over wide rows look at; four sweeps are always taken, and axes start where they were last.
+/// Values that the sweeps over wide rows read; at least four sweeps are taken, and axes start from the last ones.
 const WIDE_VALUES: usize = 1 << 29;
 
-/// The two directions that a map was projected on, to keep the next one from flipping.
+/// The two directions of a map's projection, which keep the next map from flipping.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Axes(Vec<[f64; 2]>);
 
 /// The plane of the first two principal components of some rows; rows of one or two dimensions stay as they are.
 #[derive(Clone, Debug)]
 pub struct Plane {
-    /// Nothing where rows stay as they are.
+    /// Mean of the fitted rows; empty if rows stay as they are.
     mean: Vec<f64>,
     axes: Axes,
 }
 
 impl Plane {
-    /// Fits it to the unit rows that `fitted` names by number. Its axes point the way `previous` did.
+    /// Fits the plane to the unit rows for whose number `fitted` holds. Its axes keep the direction of `previous`.
     pub fn fit(embeddings: &Embeddings, fitted: impl Fn(usize) -> bool, previous: &Axes) -> Self {
         if embeddings.dim <= 2 {
             return Self {
@@ -53,13 +53,13 @@ impl Plane {
         })
     }
 
-    /// Its axes, for the next one.
+    /// Axes of the plane, for the next one.
     pub fn into_axes(self) -> Axes {
         self.axes
     }
 }
 
-/// The mean of the rows that `fitted` names, and their first two principal components.
+/// Mean of the rows for which `fitted` holds, and their first two principal components.
 fn principal(
     embeddings: &Embeddings,
     fitted: impl Fn(usize) -> bool,
@@ -140,7 +140,7 @@ fn principal(
     (mean, axes)
 }
 
-/// The covariances of centred rows, `[dim, dim]`, but for a factor.
+/// Covariances of centred rows, `[dim, dim]`, up to a factor.
 fn covariance(dim: usize, rows: impl Iterator<Item = Vec<f64>>) -> Vec<f64> {
     let mut covariance = vec![0.0; dim * dim];
     for row in rows {
@@ -168,7 +168,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Brings an axis to unit length; where nothing is left of it, any direction will do.
+/// Divides an axis by its length; a zero axis becomes the unit vector of dimension `or`.
 fn normalize(axis: &mut [f64], or: usize) {
     let norm = dot(axis, axis).sqrt();
     if norm > 1e-150 {
@@ -233,7 +233,7 @@ mod tests {
         let (points, _) = placed(&wide, |_| true, &Axes::default());
         let (expected, _) = placed(&narrow, |_| true, &Axes::default());
         for (point, expected) in points.iter().zip(expected) {
-            // Which way an axis points follows the first guess, which depends on the width.
+            // The sign of an axis follows the first guess, which depends on the width.
             for axis in [0, 1] {
                 assert!((point[axis].abs() - expected[axis].abs()).abs() < 1e-3);
             }

@@ -1,57 +1,57 @@
-//! [`Umap`]: rows on a plane so that near rows lie near each other, for the map that a person looks at. Takes the nearest
-//! neighbours of each row and a first place for it, gives points that settle over some hundred epochs.
+//! [`Umap`]: layout of rows on a plane that keeps near rows near each other, for the map that a person looks at. Takes the nearest
+//! neighbours of each row and an initial point for it, gives points that settle over some hundred epochs.
 //!
-//! Uniform Manifold Approximation and Projection (McInnes, Healy and Melville 2018, arXiv 1802.03426) as umap-learn 0.5 does it with
-//! its defaults, whose names stand in brackets. The neighbours are exact, and do not count the row itself.
+//! Uniform Manifold Approximation and Projection (McInnes, Healy and Melville 2018, arXiv 1802.03426) as umap-learn 0.5 does it
+//! with its defaults, whose names stand in brackets. The neighbours are exact, and do not count the row itself.
 
 use crate::base::rng::{self, Rng};
 use crate::search::knn::Neighbors;
 
-/// Nearest rows of each that a layout goes by (`n_neighbors`).
+/// Nearest rows of each row that a layout uses (`n_neighbors`).
 pub(crate) const NEIGHBOURS: usize = 15;
-/// How far a sum of strengths may be from its target (`SMOOTH_K_TOLERANCE`).
+/// Tolerance of a sum of strengths around its target (`SMOOTH_K_TOLERANCE`).
 const TOLERANCE: f64 = 1e-5;
 /// The least sigma, in mean distances (`MIN_K_DIST_SCALE`).
 const LEAST_SIGMA: f64 = 1e-3;
 const BISECTIONS: usize = 64;
-/// Distances up to here count as zero: the similarity of a row and its copy is rounded.
+/// Largest distance that counts as zero: the similarity of a row and its copy is rounded.
 const COPY: f32 = 1e-6;
-/// The largest absolute value of a point at the start (`max_coord`), and the spread of what is added to each (`noise`).
+/// The largest absolute value of an initial point (`max_coord`), and the spread of the noise added to each (`noise`).
 const START: f32 = 10.0;
 const JITTER: f32 = 1e-4;
 /// The largest step of a point along an axis, before the learning rate.
 const CLIP: f32 = 4.0;
-/// What keeps two points that nearly meet from leaping apart.
+/// Keeps two points that nearly meet from leaping apart.
 const SOFTENING: f32 = 1e-3;
 
-/// How a row measures the distances to its neighbours: at `d` a neighbour belongs with `exp(-(d - rho) / sigma)`, at most 1.
+/// Scale of a row's distances to its neighbours: at distance `d` the strength is `exp(-(d - rho) / sigma)`, at most 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LocalScale {
-    /// The distance of the nearest neighbour that is not a copy of the row; 0 where all are.
+    /// Distance of the nearest neighbour that is not a copy of the row; 0 if all are.
     pub rho: f32,
-    /// So that the strengths of all `k` neighbours add up to `log2(k)`, or come as near as they can; above 0.
+    /// Chosen so that the strengths of all `k` neighbours add up to `log2(k)`, or come as near as they can; above 0.
     pub sigma: f32,
 }
 
-/// A place of the sparse matrix: a row's tie to another.
+/// An entry of the sparse matrix: the tie of a row to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Tie {
     to: u32,
     strength: f32,
 }
 
-/// A layout under way.
+/// A layout in progress.
 ///
-/// Of `n` rows with `k` neighbours each it holds at most `16 n k + 16 n` bytes, and 31 kB; while it is built, `36 n k + 24 n`. The
-/// first is reached where no neighbours are mutual; `14 n k` is usual. The same input gives the same bits, natively and in a browser.
+/// With `n` rows and `k` neighbours each it holds at most `16 n k + 16 n` bytes, and 31 kB; while it is built, `36 n k + 24 n`. The
+/// first is reached if no neighbours are mutual; `14 n k` is usual. The same input gives the same bits, natively and in a browser.
 #[derive(Clone, Debug)]
 pub struct Umap {
-    /// Points that push one away each time it is pulled (`negative_sample_rate`): 5, unless it is set. So many each time, as in the
-    /// paper; in umap-learn on average.
+    /// Points that push one away each time it is pulled (`negative_sample_rate`): 5, unless it is set. Exactly this many each time,
+    /// as in the paper; in umap-learn on average.
     pub negative_samples: u32,
-    /// Where the ties of each row start, `[n + 1]`.
+    /// Start of each row's ties, `[n + 1]`.
     starts: Vec<usize>,
-    /// The ties of each row, by the other's number; each stands with both of its rows.
+    /// Ties of each row, by the other row's number; each tie is stored for both of its rows.
     ties: Vec<Tie>,
     pull: Force,
     push: Force,
@@ -61,17 +61,17 @@ pub struct Umap {
 }
 
 impl Umap {
-    /// `a` and `b` of the curve `1 / (1 + a d^2b)`, the strength of two points at distance `d`: fitted for points that lie 0.1 apart
-    /// at least (`min_dist`) at a scale of 1 (`spread`).
+    /// `a` and `b` of the curve `1 / (1 + a d^2b)`, the strength of two points at distance `d`: fitted for points that lie at least
+    /// 0.1 apart (`min_dist`) at a scale of 1 (`spread`).
     pub const CURVE: [f32; 2] = [1.576_943_5, 0.895_060_9];
 
-    /// Ties rows to their neighbours, and puts them where they start.
+    /// Ties rows to their neighbours, and places the initial points.
     ///
-    /// `neighbors` are those of each row among the same rows, `[rows, k]`, without the row itself. `start` has a point of each row, as
-    /// `project` gives them; it is scaled, and a value that is not finite counts as 0.
+    /// `neighbors` are those of each row among the same rows, `[rows, k]`, without the row itself. `start` has a point of each row,
+    /// as `project` gives them; it is scaled, and a value that is not finite counts as 0.
     ///
     /// # Panics
-    /// When there are not `k` neighbours for each point, or one of them is no row.
+    /// If there are not `k` neighbours for each point, or one of them is no row.
     pub fn new(neighbors: &Neighbors, start: &[[f32; 2]], seed: u64) -> Self {
         let (rows, k) = (start.len(), neighbors.k);
         assert_eq!(neighbors.ids.len(), rows * k, "k neighbours of each point");
@@ -97,7 +97,7 @@ impl Umap {
         }
     }
 
-    /// Epochs of the whole layout (`n_epochs`): 500 of up to 10,000 rows, 200 of more.
+    /// Epochs of the whole layout (`n_epochs`): 500 for up to 10,000 rows, 200 for more.
     pub fn epochs(&self) -> u64 {
         if self.points.len() <= 10_000 {
             500
@@ -106,17 +106,17 @@ impl Umap {
         }
     }
 
-    /// Epochs that are over.
+    /// Number of epochs done.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Whether all are.
+    /// Tells if all epochs are done.
     pub fn is_done(&self) -> bool {
         self.epoch >= self.epochs()
     }
 
-    /// Goes on by so many epochs, or by those that are left. How they are cut into calls changes no bit.
+    /// Runs this many epochs, or the remaining ones if they are fewer. The split into calls changes no bit.
     pub fn advance(&mut self, epochs: u64) {
         for _ in 0..epochs.min(self.epochs() - self.epoch) {
             self.pull_and_push();
@@ -124,12 +124,12 @@ impl Umap {
         }
     }
 
-    /// Where the rows are now, `[x, y]` of each: finite, in units in which neighbours may lie 0.1 apart.
+    /// Current points of the rows, `[x, y]` of each: finite, in units in which neighbours may lie 0.1 apart.
     pub fn points(&self) -> &[[f32; 2]] {
         &self.points
     }
 
-    /// The rows that a row is tied to, ascending, and how strongly, from 0 to 1: the same from both sides.
+    /// Rows that a row is tied to, ascending, with their strengths from 0 to 1: the same from both sides.
     pub fn strengths(&self, row: usize) -> impl Iterator<Item = (u32, f32)> + '_ {
         let ties = &self.ties[self.starts[row]..self.starts[row + 1]];
         ties.iter().map(|tie| (tie.to, tie.strength))
@@ -211,7 +211,7 @@ pub fn smooth_knn_dist(neighbors: &Neighbors) -> Vec<LocalScale> {
     lists.map(scale).collect()
 }
 
-/// From 0 to 2; 0 where f32 cannot tell the rows apart.
+/// Distance of a similarity, from 0 to 2; 0 if f32 cannot tell the rows apart.
 fn distance(similarity: f32) -> f64 {
     let distance = 1.0 - similarity;
     if distance > COPY {
@@ -229,8 +229,8 @@ fn membership(distance: f64, rho: f64, sigma: f64) -> f64 {
     }
 }
 
-/// The fuzzy union of what rows and their neighbours say of each other (`fuzzy_simplicial_set`): where the ties of each row start, and
-/// the ties.
+/// Fuzzy union of the directed strengths between rows and their neighbours (`fuzzy_simplicial_set`): the start of each row's ties,
+/// and the ties.
 fn tie(neighbors: &Neighbors, rows: usize) -> (Vec<usize>, Vec<Tie>) {
     let (k, ids) = (neighbors.k, &neighbors.ids);
     let scales = smooth_knn_dist(neighbors);
@@ -241,7 +241,7 @@ fn tie(neighbors: &Neighbors, rows: usize) -> (Vec<usize>, Vec<Tie>) {
             membership(distance, rho.into(), sigma.into()) as f32
         })
         .collect();
-    // Each tie with both of its rows.
+    // Each tie for both of its rows.
     let pairs = || {
         (0..rows * k).flat_map(|at| {
             let (row, to) = ((at / k) as u32, ids[at]);
@@ -258,7 +258,7 @@ fn tie(neighbors: &Neighbors, rows: usize) -> (Vec<usize>, Vec<Tie>) {
     pairs().for_each(|(row, _)| starts[row as usize + 1] += 1);
     (0..rows).for_each(|row| starts[row + 1] += starts[row]);
     let unsorted = scatter(&starts, pairs());
-    // The matrix is its own transpose; taken row by row, each column comes sorted.
+    // The matrix is symmetric; read row by row, each column comes sorted.
     let transposed = (0..rows).flat_map(|row| {
         let (to, ties) = (row as u32, &unsorted[starts[row]..starts[row + 1]]);
         ties.iter().map(move |tie| (tie.to, Tie { to, ..*tie }))
@@ -267,7 +267,7 @@ fn tie(neighbors: &Neighbors, rows: usize) -> (Vec<usize>, Vec<Tie>) {
     (starts, ties)
 }
 
-/// Puts each tie behind those of its row that came before.
+/// Sorts ties by row, in the order in which they come.
 fn scatter(starts: &[usize], pairs: impl Iterator<Item = (u32, Tie)>) -> Vec<Tie> {
     let mut next = starts.to_vec();
     let mut ties = vec![Tie::default(); starts[starts.len() - 1]];
@@ -279,7 +279,7 @@ fn scatter(starts: &[usize], pairs: impl Iterator<Item = (u32, Tie)>) -> Vec<Tie
     ties
 }
 
-/// `a + b - a b`, the same bits for both orders, and exactly 1 where one is.
+/// `a + b - a b`, with the same bits for both orders, and exactly 1 if one is 1.
 fn union(a: f32, b: f32) -> f32 {
     let (low, high) = (a.min(b), a.max(b));
     high + low * (1.0 - high)
@@ -294,21 +294,22 @@ fn squared_distance(a: [f32; 2], b: [f32; 2]) -> f32 {
     x * x + y * y
 }
 
-/// Whether `i / strength` epochs are over just now for a whole `i` (`epochs_per_sample`): the largest strength is 1.
+/// Tells if `i / strength` epochs were completed just now for an integer `i` (`epochs_per_sample`): the largest strength is 1.
 fn has_turn(strength: f32, epoch: u64) -> bool {
     let turns = |epoch: u64| (epoch as f64 * f64::from(strength)) as u32;
     turns(epoch) > turns(epoch.saturating_sub(1))
 }
 
-/// What the way from one point to another is multiplied by, by the square of their distance: exact at 64 squares of each octave,
-/// linear between them, which is off by less than 0.0002 of it.
+/// Factor of the vector from one point to another, as a table over the square of their distance: exact at 64 squares of each
+/// octave, linear between them, with a relative error below 0.0002.
 ///
-/// One push needs the point where the last one left it: with a power in each, a layout takes six times as long.
+/// Each push depends on the point that the last one left: with a power in each, a layout takes six times as long.
 #[derive(Clone, Debug)]
 struct Force(Vec<f32>);
 
 impl Force {
-    /// Octaves, and where they start among all floats, in steps of a 64th: squares from 2^-40 to 2^20. Others count as the nearest.
+    /// Octaves of the table, and the index of its first entry among all floats, in steps of a 64th: squares from 2^-40 to 2^20.
+    /// Others count as the nearest.
     const OCTAVES: u32 = 60;
     const FIRST: u32 = (127 - 40) << 6;
 
@@ -327,14 +328,14 @@ impl Force {
     }
 }
 
-/// Pulls two tied points together: below 0.
+/// Factor that pulls two tied points together: below 0.
 fn attraction(squared: f32) -> f32 {
     let [a, b] = Umap::CURVE;
     let power = libm::powf(squared, b - 1.0);
     -2.0 * a * b * power / (1.0 + a * power * squared)
 }
 
-/// Pushes a point from one of which nothing is known: above 0.
+/// Factor that pushes a point away from a random one: above 0.
 fn repulsion(squared: f32) -> f32 {
     let [a, b] = Umap::CURVE;
     2.0 * b / ((SOFTENING + squared) * (1.0 + a * libm::powf(squared, b)))
@@ -345,7 +346,7 @@ mod tests {
     use super::*;
     use rand::RngExt as _;
 
-    /// `[rows, k]` neighbours: of each row, those after it; similarities fall from place to place.
+    /// `[rows, k]` neighbours: the rows after each row; similarities fall from place to place.
     fn neighbors(rows: usize, k: usize) -> Neighbors {
         let mut rng = rng::stream(3, "test");
         let ids = (0..rows * k).map(|at| ((at / k + at % k + 1) % rows) as u32);
@@ -365,7 +366,7 @@ mod tests {
         (0..rows).map(|_| rng.random()).collect()
     }
 
-    /// Where a layout ends that goes on by so many epochs a call.
+    /// Final layout, with this many epochs a call.
     fn laid_out(neighbors: &Neighbors, start: &[[f32; 2]], seed: u64, epochs: u64) -> Umap {
         let mut umap = Umap::new(neighbors, start, seed);
         while !umap.is_done() {
@@ -391,7 +392,7 @@ mod tests {
 
     #[test]
     fn strengths_are_those_of_an_example_by_hand() {
-        // All three neighbours: 1 + 2 q = log2(3), as the further two are equally far.
+        // All three neighbours: 1 + 2 q = log2(3), as the second and the third are equally far.
         let lists = [[1, 2, 3], [0, 2, 3], [3, 0, 1], [2, 4, 0], [3, 0, 1]];
         let neighbors = Neighbors {
             k: 3,
@@ -403,7 +404,7 @@ mod tests {
             assert!((scale.rho - 0.1).abs() < 1e-6);
             assert!((scale.sigma - 0.2 / -libm::logf(q)).abs() < 1e-5);
         }
-        // Mutual ties are 2 q - q^2, one-sided ones q, and 1 where either is the nearest of the other.
+        // Mutual ties are 2 q - q^2, one-sided ones q, and 1 if either is the nearest of the other.
         let u = 2.0 * q - q * q;
         let expected: [&[(u32, f32)]; 5] = [
             &[(1, 1.0), (2, u), (3, u), (4, q)],
@@ -529,7 +530,7 @@ mod tests {
             let squared = (d * d) as f32;
             let pull = -slope(&|d| -strength(d).ln(), d) / d;
             let push = -slope(&|d| -(1.0 - strength(d)).ln(), d) / d;
-            // Softened, where points nearly meet.
+            // Softened for points that nearly meet.
             let push = push * d * d / (d * d + f64::from(SOFTENING));
             for (force, expected) in [(attraction as fn(f32) -> f32, pull), (repulsion, push)] {
                 let at = f64::from(Force::new(force).at(squared));

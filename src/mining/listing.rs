@@ -1,5 +1,5 @@
-//! [`list`]: the listing phase. Takes rows with labels, gives the triplets that a miner keeps, lexicographic as PML gives
-//! them, a window at a time through one buffer: memory that its plan fixes, however many there are.
+//! [`list`]: the listing phase. Takes rows with labels, gives the triplets that a miner keeps, lexicographic as PML gives them, a
+//! window at a time through one buffer: in memory that its plan fixes, however many there are.
 
 mod drawn;
 mod mined;
@@ -25,37 +25,37 @@ use crate::search::evaluation::{EvaluationSpec, Rows};
 use mined::{Keeps, Mined};
 pub use valid::Windows;
 
-/// What a listing may take beside the references, which stay where they are.
+/// Bytes of all buffers of a listing but the resident references.
 const SCRATCH_BYTES: u64 = 64 << 20;
 /// Bytes of a triplet.
 const TRIPLET_BYTES: u64 = 12;
 /// The most triplets of a window: their words are numbered in 32 bits.
 const MOST_TRIPLETS: u64 = 1 << 28;
-/// The most anchors of a block where their rows of similarities are not needed, and where they are.
+/// The most anchors of a block without rows of similarities, and with them.
 const BLOCK_ROWS: u64 = 8192;
 const SIMILAR_ROWS: u64 = 512;
-/// The most cells that are counted at once: their counts go up in one submit, and add up in 32 bits.
+/// The most cells that are counted at once: their counts are read in one submit and add up in 32 bits.
 const MOST_CELLS: u64 = (1 << 18) - 1;
 const ADVICE: &str = "raise the budget, or use smaller windows, fewer references or dimensions";
 
 /// The sizes of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListingSpec {
-    /// How many anchors.
+    /// Number of anchors.
     pub anchors: usize,
-    /// How many references: the rows that positives and negatives come from.
+    /// Number of references: the rows that positives and negatives come from.
     pub references: usize,
     /// Columns of both.
     pub dim: usize,
     /// References of the largest class.
     pub positives: usize,
-    /// Whether a miner chooses by similarities; otherwise every valid triplet is listed.
+    /// A miner chooses by similarities; otherwise every valid triplet is listed.
     pub mined: bool,
-    /// Size of a window in bytes, at most: 12 a triplet.
+    /// The most bytes of a window: 12 a triplet.
     pub window_bytes: u64,
 }
 
-/// How the work is cut.
+/// Block sizes.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     rows: usize,
@@ -80,8 +80,8 @@ impl ListingSpec {
         }
     }
 
-    /// Forecasts a listing: a pure function, monotone in the room. How long it takes is an upper bound: every class counts
-    /// as the largest.
+    /// Forecasts a listing: a pure function, monotone in the room. The predicted time is an upper bound: every class counts as the
+    /// largest.
     ///
     /// # Errors
     /// [`Error::Config`] for a window that no triplet fits; [`Error::Refused`] and [`Error::TooLarge`], with the numbers.
@@ -123,14 +123,14 @@ impl ListingSpec {
         })
     }
 
-    /// As many anchors at once as the room holds, one at least.
+    /// As many anchors at once as fit the room, one at least.
     fn cut(&self, room: &Room) -> Cut {
         let most = if self.mined { SIMILAR_ROWS } else { BLOCK_ROWS };
         let most = most.min(self.anchors as u64).max(1);
         let of_a_pair = Batch::cells_of_a_pair(self.references).max(1) as u64;
         let positives = self.positives.max(1) as u64;
         let cells = most.saturating_mul(positives).saturating_mul(of_a_pair);
-        // A sixteenth of the room for counts: they only say how often the device is asked.
+        // A sixteenth of the room for counts: their number only decides how often the device is asked.
         let cells = cells
             .min(MOST_CELLS)
             .min(room.free_bytes / 64)
@@ -142,7 +142,7 @@ impl ListingSpec {
             triplets: triplets as usize,
         };
         let fixed = self.buffers(&cut(1)).total_bytes();
-        // Whole 16-byte units hide up to that much of each buffer's growth.
+        // Rounding to 16-byte units can hide up to that much of each buffer's growth.
         let row_bytes = (self.buffers(&cut(2)).total_bytes() - fixed).saturating_add(3 * 16);
         let bank = self.bank(MemoryPlan::default()).total_bytes();
         let scratch = SCRATCH_BYTES.saturating_sub(fixed.saturating_sub(bank));
@@ -155,7 +155,7 @@ impl ListingSpec {
         cut(rows.max(1))
     }
 
-    /// The references, which are not scratch.
+    /// Buffers of the references, which are not scratch.
     fn bank(&self, plan: MemoryPlan) -> MemoryPlan {
         let references = self.references as u64;
         let plan = plan.with::<u32>(Purpose::MemoryBank, "list.members", references);
@@ -185,18 +185,18 @@ impl ListingSpec {
     }
 }
 
-/// Operations that meeting a reference counts as.
+/// Operations that are accounted for one comparison with a reference.
 const LOOK_OPERATIONS: f64 = 4.0;
 
-/// Lists the triplets `[anchor, positive, negative]` that the miner keeps, of the anchors with `references`, or with each other
-/// where that is `None`. Returns how many there are.
+/// Lists the triplets `[anchor, positive, negative]` that the miner keeps, of the anchors with `references`, or with each other if
+/// `None`. Returns their number.
 ///
 /// Their order is lexicographic; triplets that are drawn come by anchor, in the order of the draws. `sink` is called with one
 /// window after the other, none of them empty; an error that it returns ends the listing.
 ///
 /// # Errors
-/// [`Error::Data`] when dimensions or labels do not match, or a miner cannot look at so many references; what
-/// [`ListingSpec::plan`] refuses; what `sink` says; [`Error::Device`]; [`Error::Stopped`].
+/// [`Error::Data`] if dimensions or labels do not match, or a miner cannot take so many references; errors of [`ListingSpec::plan`]
+/// and of `sink`; [`Error::Device`]; [`Error::Stopped`].
 pub async fn list(
     engine: &Engine,
     anchors: Rows<'_>,
@@ -220,8 +220,8 @@ pub async fn list(
     Ok(listed)
 }
 
-/// Number of triplets that [`list`] would give, and a checksum of them and their order. No triplet leaves the device: the
-/// speed of listing is measured with this.
+/// Number of triplets that [`list`] would give, and a checksum of them and their order. No triplet leaves the device: this measures
+/// the speed of listing.
 ///
 /// # Errors
 /// As [`list`].
@@ -293,7 +293,7 @@ async fn run<F: FnMut(&[[u32; 3]]) -> Result<()>>(
             kernel::FACENET_MOST
         )));
     }
-    // Draws are by the distance of similarities, whatever margins are differences of.
+    // Draws weigh by the cosine distance, whatever distance margins are differences of.
     let distance = match miner {
         Miner::DistanceWeighted(_) => Distance::Cosine,
         _ => distance,
@@ -315,16 +315,16 @@ async fn run<F: FnMut(&[[u32; 3]]) -> Result<()>>(
     mined.list(keeps, anchors, &mut outlet).await
 }
 
-/// The sink of a list that stays on the device.
+/// Sink type of a list that stays on the device.
 type NoSink = fn(&[[u32; 3]]) -> Result<()>;
 
-/// Where windows go.
+/// Receiver of the windows.
 enum Outlet<F> {
     Sink(F),
     Checksum,
 }
 
-/// The one buffer that triplets are written to.
+/// The buffer that every window of triplets is written to.
 struct Window {
     triplets: DeviceVec<u32>,
     total: DeviceVec<u32>,
@@ -340,7 +340,7 @@ impl Window {
         }
     }
 
-    /// Hands on the first `count` triplets, and lets everybody else have their turn.
+    /// Hands on the first `count` triplets, then yields to other work on the engine.
     async fn hand_on<F: FnMut(&[[u32; 3]]) -> Result<()>>(
         &mut self,
         engine: &Engine,
@@ -368,7 +368,7 @@ impl Window {
         engine.breathe().await
     }
 
-    /// How many triplets were handed on, and the checksum where one was asked for.
+    /// Number of triplets that were handed on, and the checksum if one was asked for.
     async fn end(&self, engine: &Engine) -> Result<(u64, u32)> {
         let total = engine.read(&self.total, 0, 1).await?;
         Ok((self.listed, total[0]))

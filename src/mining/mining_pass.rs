@@ -1,5 +1,5 @@
-//! [`MiningPass`]: the way over a block of anchors that training and the mining phase share, whichever [`Path`] it takes. Holds
-//! the buffers.
+//! [`MiningPass`]: the pass over a block of anchors that training and the mining phase share, on either [`Path`]. Holds the
+//! buffers.
 
 use crate::base::forecast::Path;
 use crate::base::ledger::Purpose;
@@ -14,7 +14,7 @@ const THRESHOLDS: &str = "ranks.thresholds";
 const BOOKS: &str = "ranks.books";
 const PARTS: &str = "ranks.parts";
 
-/// The buffers of a way to mine.
+/// Buffers of a mining pass.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a run has one")]
 pub(crate) enum MiningPass {
@@ -25,7 +25,7 @@ pub(crate) enum MiningPass {
 }
 
 impl MiningPass {
-    /// Adds the buffers for these blocks to a plan: each as large as the largest needs it. `anchors`: rows of the whole batch;
+    /// Adds the buffers for these blocks to a plan, each as large as the largest block needs. `anchors`: rows of the whole batch;
     /// `stride`: floats of a row.
     pub(crate) fn plan(
         plan: MemoryPlan,
@@ -68,8 +68,8 @@ impl MiningPass {
         }
     }
 
-    /// Takes a turn: counts and the rows' losses go into the step's report, `dL/d(anchor)` times the divisor of the loss into
-    /// the block's rows of `gradient`. Before [`Round::Slopes`] only the counts.
+    /// Runs a turn: counts and the rows' losses go into the step's report, `dL/d(anchor)` times the divisor of the loss into the
+    /// block's rows of `gradient`. Before [`Round::Slopes`] only the counts are written.
     pub(crate) fn mine(
         &mut self,
         commands: &mut Commands,
@@ -120,8 +120,8 @@ impl MiningPass {
         }
     }
 
-    /// A turn in which a miner only finds rows: how often each row of the block stands in what it keeps goes into its place of
-    /// `found`.
+    /// Runs a turn in which a miner weighs rows alone: the number of kept pairs or triplets that contain each row of the block goes
+    /// into its place of `found`.
     pub(crate) fn find(
         &mut self,
         commands: &mut Commands,
@@ -136,8 +136,8 @@ impl MiningPass {
         }
     }
 
-    /// `dL/d(reference)` of the block that [`MiningPass::mine`] was called for last, where references learn: written, or added
-    /// `onto` what is there.
+    /// `dL/d(reference)` of the block of the last [`MiningPass::mine`], for references that learn: written, or with `onto` added to
+    /// `gradient`.
     pub(crate) fn share(
         &mut self,
         commands: &mut Commands,
@@ -163,8 +163,8 @@ impl MiningPass {
         }
     }
 
-    /// The gradient that `swap` adds through the similarities between references, to as many references as the block has
-    /// anchors, from `first` on; nothing with other losses. Call it after [`MiningPass::share`].
+    /// Gradient that `swap` adds through the similarities between references, for as many references as the block has anchors, from
+    /// `first` on; nothing for other losses. Call it after [`MiningPass::share`].
     pub(crate) fn share_swapped(
         &mut self,
         commands: &mut Commands,

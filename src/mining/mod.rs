@@ -1,5 +1,5 @@
-//! [`mine`]: the mining phase. Takes rows with labels, gives the counts of every triplet and the loss over all mined
-//! ones with its gradient, a block of anchors at a time, in memory that its plan fixes. No triplet is stored.
+//! [`mine`]: the mining phase. Takes rows with labels, gives the counts of every triplet and the loss over all mined ones with its
+//! gradient, a block of anchors at a time, in memory that its plan fixes. No triplet is stored.
 
 pub(crate) mod listing;
 pub(crate) mod mining_pass;
@@ -34,7 +34,7 @@ use crate::search::evaluation::{EvaluationSpec, Rows};
 
 pub use pairs::{KeptOfAnchor, Pairs};
 
-/// What a block of anchors may take beside the references, which stay where they are.
+/// Bytes of a block's buffers, without the resident references.
 const SCRATCH_BYTES: u64 = 64 << 20;
 /// The most anchors of a block.
 const BLOCK_ROWS: u64 = 512;
@@ -43,54 +43,53 @@ const ADVICE: &str = "raise the budget, or use fewer references or dimensions";
 /// The sizes of a mining.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MiningSpec {
-    /// How many anchors.
+    /// Number of anchors.
     pub anchors: usize,
-    /// How many references: the rows that positives and negatives come from.
+    /// Number of references: the rows that positives and negatives come from.
     pub references: usize,
     /// Columns of both.
     pub dim: usize,
     /// References of the largest class.
     pub positives: usize,
-    /// Whether the references are the anchors themselves; an anchor is then no positive of itself.
+    /// The references are the anchors themselves; an anchor is then no positive of itself.
     pub own: bool,
-    /// Whether the gradient is wanted. With `own`, each row then gets its gradient as an anchor plus that as a reference.
+    /// The gradient is wanted. With `own`, each row's gradient is the sum of its gradients as an anchor and as a reference.
     pub gradient: bool,
-    /// Whether the references get a gradient of their own: of a loss with proxies, one side is its proxies.
+    /// The references get a gradient of their own: of a loss with proxies, one side is its proxies.
     pub proxies: bool,
-    /// Whether anchors that are the references themselves are all looked at together.
+    /// With `own`, all anchors must be one block (`LiftedStructure`).
     pub whole: bool,
     /// By ranks or by rows, see [`Path`].
     pub path: Path,
-    /// Whether the loss needs similarities between positives and negatives, as `swap` does.
+    /// The loss needs similarities between positives and negatives (`swap`).
     pub swap: bool,
-    /// What a pass by rows does with what it keeps.
+    /// Use of the kept pairs in a pass by rows.
     pub work: RowWork,
-    /// Triplets of an anchor that are computed one by one, at most; 0 by ranks.
+    /// The most triplets of an anchor that are computed one by one; 0 by ranks.
     pub looked_at: u64,
 }
 
-/// What a mining found.
+/// Result of a mining.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Mined {
-    /// Number of triplets of each kind; `active` is 0 where no loss was asked for.
+    /// Number of triplets of each kind; `active` is 0 if no loss was asked for.
     pub mining: MiningCounts,
-    /// Mean loss of the active triplets; 0 where there are none.
+    /// Mean loss of the active triplets; 0 if there are none.
     pub loss: f64,
-    /// dL/d(anchor), `[anchors, dim]`, for the anchors before they are brought to unit length; empty where it was not asked
-    /// for.
+    /// dL/d(anchor), `[anchors, dim]`, for the anchors before they are brought to unit length; empty if it was not asked for.
     pub gradient: Vec<f32>,
-    /// dL/d(reference), likewise, of a loss with proxies; empty of others.
+    /// dL/d(reference), `[references, dim]`, before unit length, of a loss with proxies; empty for other losses.
     pub reference_gradient: Vec<f32>,
-    /// The pairs that the miner keeps; empty where they were not asked for.
+    /// Pairs that the miner keeps; empty if they were not asked for.
     pub pairs: Pairs,
 }
 
-/// What [`mine`] gives beside the counts.
+/// Output of [`mine`] beside the counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Wanted<'a> {
-    /// Nothing more.
+    /// Counts alone.
     Counts,
-    /// The pairs that the miner keeps. Only miners that give pairs have them, see [`Miner`].
+    /// Pairs that the miner keeps. Only miners that give pairs have them, see [`Miner`].
     Pairs,
     /// The loss.
     Loss(&'a Loss),
@@ -108,7 +107,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// How the work is cut.
+/// Block sizes.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     rows: usize,
@@ -128,10 +127,10 @@ impl MiningSpec {
         }
     }
 
-    /// The same sizes for this miner and loss.
+    /// These sizes, set for this miner and loss.
     #[must_use]
     pub fn mined_by(self, miner: &Miner, loss: Option<&Loss>) -> Self {
-        // How rows are compared changes no size.
+        // The distances change no size.
         let rule = MiningRule::new(miner, Distance::default(), loss, Distance::default());
         Self {
             path: rule.path(),
@@ -144,7 +143,7 @@ impl MiningSpec {
         }
     }
 
-    /// Whether a gradient of the references is added up.
+    /// Tells if a gradient of the references is added up.
     fn references_learn(&self) -> bool {
         self.gradient && (self.own || self.proxies)
     }
@@ -180,15 +179,16 @@ impl MiningSpec {
         })
     }
 
-    /// Similarities, and as much again for the gradient; and what is looked at triplet by triplet, from both sides.
+    /// Operations of an anchor: similarities, and as much again for the gradient; and the triplets that are computed one by one,
+    /// from both sides.
     fn operations_of_an_anchor(&self) -> f64 {
         let stride = stride(self.dim) as f64;
         let of_a_triplet = if self.swap { 4.0 * stride } else { 32.0 };
         4.0 * self.references as f64 * stride + self.looked_at as f64 * of_a_triplet
     }
 
-    /// As many anchors at once as the room holds, one at least. Where anchors pull each other, always as many: what they
-    /// get as references adds up block by block, and no budget may change a bit of it.
+    /// As many anchors at once as fit the room, one at least. If references learn, always the same number: their gradient adds up
+    /// block by block, and its bits must not depend on the budget.
     fn cut(&self, room: &Room) -> Cut {
         let places = self.positives as u64 + 1;
         let cut = |rows: u64| Cut {
@@ -202,7 +202,7 @@ impl MiningSpec {
             return cut(OWNERS.min(self.anchors).max(1) as u64);
         }
         let fixed = self.buffers(&cut(1)).total_bytes();
-        // Whole 16-byte units hide up to that much of each buffer's growth.
+        // Rounding to 16-byte units can hide up to that much of each buffer's growth.
         let row_bytes = (self.buffers(&cut(2)).total_bytes() - fixed).saturating_add(10 * 16);
         let bank = Self::bank(MemoryPlan::default(), self).total_bytes();
         let scratch = SCRATCH_BYTES.saturating_sub(fixed.saturating_sub(bank));
@@ -222,7 +222,7 @@ impl MiningSpec {
         cut(rows.max(1))
     }
 
-    /// The references, which are not scratch.
+    /// Buffers of the references, which are not scratch.
     fn bank(plan: MemoryPlan, spec: &Self) -> MemoryPlan {
         let (references, stride) = (spec.references as u64, stride(spec.dim) as u64);
         let floats = references.saturating_mul(stride);
@@ -256,18 +256,18 @@ impl MiningSpec {
     }
 }
 
-/// Triplet counts, and if wanted loss and gradient, of the anchors with `references`. With `None` the anchors are the
-/// references themselves, and no anchor is a positive of itself; references that are given are constants, as a memory is.
+/// Triplet counts of the anchors with `references`, and if wanted loss and gradient. With `None` the anchors are the references
+/// themselves, and no anchor is a positive of itself; given references are constants, as those of a memory are.
 ///
-/// Of a loss that learns proxies, give those as the references, class by class; of [`crate::ProxyAnchorLoss`] as the anchors.
-/// Both sides then have a gradient. No miner chooses.
+/// For a loss that learns proxies, give the proxies as the references, class by class; for [`crate::ProxyAnchorLoss`] as the
+/// anchors. Both sides then have a gradient. No miner chooses.
 ///
 /// `progress` is called with the number of anchors done and the number of all.
 ///
 /// # Errors
-/// [`crate::Error::Config`] for a loss that does not take what the miner keeps, and for more than it looks at;
-/// [`crate::Error::Data`] when dimensions or labels do not match; [`crate::Error::Refused`] and
-/// [`crate::Error::TooLarge`] as [`MiningSpec::plan`]; [`crate::Error::Device`]; [`crate::Error::Stopped`].
+/// [`crate::Error::Config`] for a loss that does not take what the miner keeps, and for more references or draws than the miner
+/// allows; [`crate::Error::Data`] if dimensions or labels do not match; [`crate::Error::Refused`] and [`crate::Error::TooLarge`] as
+/// [`MiningSpec::plan`]; [`crate::Error::Device`]; [`crate::Error::Stopped`].
 pub async fn mine(
     engine: &Engine,
     anchors: Rows<'_>,
@@ -296,11 +296,11 @@ pub async fn mine(
     Ok(Mined { pairs, ..mined })
 }
 
-/// The same, where miner and loss each have a distance, in this order, and with [`Wanted::Pairs`] what is kept goes to `sink`, anchor
-/// by anchor: nothing of it is held.
+/// As [`mine`], with one distance for the miner and one for the loss, in this order. With [`Wanted::Pairs`] the kept pairs go to
+/// `sink`, anchor by anchor, and none are stored.
 ///
 /// # Errors
-/// As [`mine`], and what `sink` says.
+/// As [`mine`], and errors of `sink`.
 #[expect(clippy::too_many_arguments, reason = "as mine, and where pairs go")]
 pub async fn mine_into(
     engine: &Engine,
@@ -383,9 +383,9 @@ pub async fn mine_into(
 /// The classes of the references.
 struct Classes {
     numbers: HashMap<String, u32>,
-    /// The class of each reference.
+    /// Class of each reference.
     labels: Vec<u32>,
-    /// The references of each class.
+    /// Number of references of each class.
     counts: Vec<u32>,
 }
 
@@ -404,7 +404,7 @@ impl Classes {
         }
     }
 
-    /// The number of a class, and how many references it has; of one without any, the number after all.
+    /// Number of a class, and of its references; a class without references has the number after the last.
     fn about(&self, label: &str) -> (u32, u32) {
         match self.numbers.get(label) {
             Some(number) => (*number, self.counts[*number as usize]),
@@ -437,7 +437,7 @@ fn check_proxies(loss: &Loss, references: Option<Rows<'_>>) -> Result<()> {
     )))
 }
 
-/// Slices that a block may take on a processor, so that the lanes of all cores are filled.
+/// Slices that a block may take on the CPU, so that the lanes of all cores are filled.
 const FULL_SLICES: f64 = 8.0;
 
 /// The buffers of the phase.
@@ -474,7 +474,7 @@ impl<'a> Phase<'a> {
         }
     }
 
-    /// Brings the references in; a reference's id is its place.
+    /// Brings in the references; a reference's id is its place.
     async fn load(&mut self, known: Rows<'_>, labels: &[u32]) -> Result<()> {
         let numbers = 0..labels.len() as u32;
         stored(known)
@@ -488,8 +488,8 @@ impl<'a> Phase<'a> {
         self.engine.upload(&mut self.tags, 0, &tags).await
     }
 
-    /// The next anchors that go together, from `first` on: so many where that is said. `about` gives the label of one and how
-    /// many references have it.
+    /// The anchors of the next block, from `first` on; `rows` of them if given. `about` returns the class of an anchor and the
+    /// number of references that have it.
     fn next_rows(
         &self,
         first: usize,
@@ -505,7 +505,7 @@ impl<'a> Phase<'a> {
             DeviceVec::Gpu(_) => OWNERS,
             DeviceVec::Cpu(_) => {
                 let all = rows_of_all_cores().min(self.spec.anchors - first);
-                // Not where a stop would wait long.
+                // Unless a stop would have to wait long.
                 let soon = all as f64 * operations <= FULL_SLICES * self.pace.slice();
                 if soon { all } else { OWNERS }
             }
@@ -529,7 +529,7 @@ impl<'a> Phase<'a> {
             .collect()
     }
 
-    /// A round over a block of anchors, `first` the first of them.
+    /// Runs a round over a block of anchors that begins at `first`.
     async fn block(
         &mut self,
         anchors: Rows<'_>,
@@ -567,7 +567,7 @@ impl<'a> Phase<'a> {
             anchors: self.spec.anchors,
             positives: positives.unwrap_or(0),
             dim: self.spec.dim,
-            // The miner's own seed alone.
+            // Draws depend on the miner's own seed alone.
             key: [0; 2],
             slots: self.spec.references,
             own: self.spec.own,
@@ -584,7 +584,7 @@ impl<'a> Phase<'a> {
                 if !rule.swap() {
                     break;
                 }
-                // A submit carries a stretch or two; the next block's rows are written only when all are done.
+                // A submit carries a stretch or two; the next block's rows are uploaded only after all are done.
                 self.engine
                     .submit(std::mem::replace(&mut commands, self.engine.commands()));
                 self.engine.breathe().await?;
@@ -596,7 +596,7 @@ impl<'a> Phase<'a> {
         Ok(())
     }
 
-    /// Adds what a block of anchors brought to `pulls`, as far as it is wanted.
+    /// Adds the results of a block of anchors to `pulls`, as far as they are wanted.
     async fn read_block(
         &self,
         rows: usize,
@@ -642,7 +642,7 @@ impl<'a> Phase<'a> {
         known: Rows<'_>,
     ) -> Result<Mined> {
         let (engine, spec, dim) = (self.engine, &self.spec, self.spec.dim);
-        // The slopes and terms of pairs are divided already.
+        // Slopes and terms of pairs are divided already.
         let divisor = match rule.pairs() {
             Some(_) => 1,
             None => mining.active,
@@ -673,17 +673,17 @@ impl<'a> Phase<'a> {
     }
 }
 
-/// `active * d loss / d unit row` of every anchor, and what the loss is summed up from.
+/// `active * d loss / d unit row` of every anchor, and the sum that the loss follows from.
 #[derive(Default)]
 struct Pulls {
-    /// By ranks the sum over active triplets of `v_an - v_ap`; by rows that of their losses.
+    /// By ranks, the sum of `v_an - v_ap` over active triplets; by rows, the sum of their losses.
     sum: f64,
     /// `[anchors, dim]`.
     rows: Vec<f32>,
 }
 
 impl Pulls {
-    /// Adds to the sum `scale <pull, unit>` of every anchor, with what it has beside it in the report's terms.
+    /// Adds to the sum `scale <pull, unit>` of every anchor, and the anchor's term in the report.
     fn add_along(
         &mut self,
         unit: &[f32],
@@ -694,21 +694,21 @@ impl Pulls {
     ) {
         let rows = unit.chunks_exact(stride).zip(pulled.chunks_exact(stride));
         for ((unit, pull), term) in rows.zip(terms) {
-            // Row by row: how rows are grouped changes no bit.
+            // Row by row: the bits of the sum do not depend on the blocks.
             let products = unit.iter().zip(pull);
             let along: f64 = products.map(|(u, g)| f64::from(*u) * f64::from(*g)).sum();
             self.sum += f64::from(scale) * along + f64::from(f32::from_bits(*term));
         }
     }
 
-    /// Adds the anchors' pulls.
+    /// Adds the gradients of the anchors.
     fn add(&mut self, pulled: &[f32], stride: usize, dim: usize) {
         for pull in pulled.chunks_exact(stride) {
             self.rows.extend(&pull[..dim]);
         }
     }
 
-    /// Adds what the anchors get as references of each other.
+    /// Adds the gradients that anchors have as references of each other.
     fn add_shares(&mut self, shares: &[f32], stride: usize, dim: usize) {
         let shares = shares.chunks_exact(stride).flat_map(|row| &row[..dim]);
         for (pull, share) in self.rows.iter_mut().zip(shares) {
@@ -716,7 +716,7 @@ impl Pulls {
         }
     }
 
-    /// `d loss / d row` of rows of any length: `(g - u <g, u>) / (active |row|)`, zero where the row is zero.
+    /// `d loss / d row` of rows of any length: `(g - u <g, u>) / (active |row|)`, zero for a zero row.
     async fn through_the_length(mut self, anchors: Rows<'_>, active: u64) -> Result<Vec<f32>> {
         let dim = anchors.rows.dim();
         let mut row = Vec::new();

@@ -1,5 +1,5 @@
-//! [`Pairs`]: what a miner keeps, written down as PML's four index arrays. Lives on the host: a list is as long as it is,
-//! so what may be long goes to a sink anchor by anchor.
+//! [`Pairs`]: the pairs that a miner keeps, as PML's four index arrays. They live on the host and may be long: long lists go to a
+//! sink anchor by anchor instead.
 
 use crate::base::error::Result;
 use crate::cpu::Distance;
@@ -23,7 +23,7 @@ pub struct Pairs {
     pub n: Vec<u32>,
 }
 
-/// What a miner keeps of one anchor, by place among the references, in the order of [`Pairs`].
+/// Pairs that a miner keeps of one anchor, by place among the references, in the order of [`Pairs`].
 #[derive(Clone, Copy, Debug)]
 pub struct KeptOfAnchor<'a> {
     /// The anchor.
@@ -35,7 +35,7 @@ pub struct KeptOfAnchor<'a> {
 }
 
 impl Pairs {
-    /// Adds what the next anchor keeps.
+    /// Adds the pairs of the next anchor.
     pub fn add(&mut self, kept: KeptOfAnchor<'_>) {
         let anchors = |others: &[u32]| std::iter::repeat_n(kept.anchor, others.len());
         self.a1.extend(anchors(kept.positives));
@@ -45,8 +45,8 @@ impl Pairs {
     }
 }
 
-/// Gives away what was kept of a block of anchors, the first of them `first`. With `by` the positives and the negatives of
-/// an anchor go by what PML compares, the smallest first: similarities, or distances.
+/// Hands the kept pairs of a block of anchors, which begins at `first`, to `sink`. With `by`, the positives and the negatives of an
+/// anchor are sorted by the value that PML compares, ascending: similarity or distance.
 pub(super) async fn read(
     engine: &Engine,
     pass: &RowPass,

@@ -1,8 +1,8 @@
 //! [`RowPass`]: mining by rows ([`crate::Path::Rows`]), a block of anchors at a time: their similarities to all references, the
-//! ones that a miner keeps, the loss of those triplets or pairs, and its gradient. Holds the buffers.
+//! pairs that a miner keeps, the loss of those triplets or pairs, and its gradient. Holds the buffers.
 //!
-//! A loss of triplets takes one round over the blocks, [`RowPass::mine`]. A loss of pairs takes two, as it is divided by counts
-//! of the whole batch: [`RowPass::reduce`], then [`RowPass::slopes`].
+//! A loss of triplets takes one round over the blocks, [`RowPass::mine`]. A loss of pairs takes two, as it is divided by counts of
+//! the whole batch: [`RowPass::reduce`], then [`RowPass::slopes`].
 
 use crate::base::error::{Error, Result};
 use crate::base::ledger::Purpose;
@@ -23,11 +23,11 @@ use crate::rules::losses::{Cost, MiningRule, RowRule, RowsMined};
 
 /// The most references of a row.
 const MOST_REFERENCES: usize = 1 << 20;
-/// The most where triplets of a row are counted: half of them against the other half stay below 2^32.
+/// The most references if triplets of a row are counted: half of them times the other half stays below 2^32.
 const MOST_OF_TRIPLETS: usize = (1 << 17) - 1;
-/// The most triplets that are drawn for a row: each is compared with all of them in one loop.
+/// The most triplets that are drawn for a row: each is compared with all references in one loop.
 const MOST_DRAWN: usize = MOST_STEPS;
-/// The most windows in which a row is compared with them.
+/// The most windows of references that a row is compared with.
 const MOST_WINDOWS: usize = 64;
 
 const VALUES: &str = "rows.similarities";
@@ -39,26 +39,26 @@ const TIMES: &str = "rows.times";
 const REDUCED: &str = "rows.reduced";
 const DRAWN: &str = "rows.drawn";
 
-/// What a pass by rows does with the pairs that it keeps: it decides which buffers there are.
+/// Use of the kept pairs in a pass by rows: it decides which buffers there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RowWork {
-    /// Looks at their triplets.
+    /// A loss over all their triplets.
     #[default]
     Triplets,
-    /// Looks at some triplets, which are drawn.
+    /// A loss over triplets that are drawn.
     DrawnTriplets,
-    /// Reduces each row, and then gives every pair its slope.
+    /// A loss over pairs: each row is reduced, then every pair gets its slope.
     Pairs,
-    /// The same, where a pair counts once for every triplet that it stands in.
+    /// A loss over pairs; a pair's weight is the number of triplets that contain it.
     PairsOfTriplets,
-    /// The same, where a pair counts once for every triplet that the miner keeps with it.
+    /// A loss over pairs; a pair's weight is the number of mined triplets that contain it.
     MinedPairs,
-    /// The same, where those triplets are drawn.
+    /// A loss over pairs; a pair's weight is the number of drawn triplets that contain it.
     DrawnPairs,
 }
 
 impl RowWork {
-    /// What the rule of a run asks for.
+    /// Use of the kept pairs under the rule of a run.
     pub(crate) fn of(rule: &MiningRule) -> Self {
         let MiningRule::Rows(rule) = rule else {
             return Self::Triplets;
@@ -81,23 +81,23 @@ impl RowWork {
         }
     }
 
-    /// Whether it looks at triplets one by one.
+    /// Tells if triplets are computed one by one.
     fn is_of_triplets(self) -> bool {
         matches!(self, Self::Triplets | Self::DrawnTriplets)
     }
 
-    /// Whether it counts how often each pair stands in the miner's triplets.
+    /// Tells if the mined triplets that contain each pair are counted.
     fn counts_pairs(self) -> bool {
         matches!(self, Self::MinedPairs | Self::DrawnPairs)
     }
 
-    /// Whether triplets are drawn.
+    /// Tells if triplets are drawn.
     pub(crate) fn draws(self) -> bool {
         matches!(self, Self::DrawnTriplets | Self::DrawnPairs)
     }
 }
 
-/// Sizes of a block, as its buffers depend on them.
+/// Sizes of a block that its buffers depend on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BlockSizes {
     pub(crate) rows: u64,
@@ -106,30 +106,30 @@ pub(crate) struct BlockSizes {
     pub(crate) thresholds: u64,
 }
 
-/// One round over one block of anchors: what it reads.
+/// Input of one round over one block of anchors.
 #[derive(Clone, Copy)]
 pub(crate) struct Turn<'a> {
     pub(crate) block: Block,
     pub(crate) shape: Shape,
     pub(crate) inputs: Inputs<'a>,
-    /// The block's first anchor, and how many the batch has.
+    /// Number of the block's first anchor, and of all anchors of the batch.
     pub(crate) anchor: usize,
     pub(crate) anchors: usize,
-    /// Positives of one of its anchors at most; by ranks, and where triplets are drawn.
+    /// The most positives of an anchor of the block; read by ranks, and if triplets are drawn.
     pub(crate) positives: usize,
-    /// Columns of a row; where triplets are drawn.
+    /// Embedding size; read if triplets are drawn.
     pub(crate) dim: usize,
-    /// Seeds what is drawn in the step.
+    /// Key of the step's random draws.
     pub(crate) key: [u32; 2],
-    /// Slots of the memory; by ranks.
+    /// Slots of the memory; read by ranks.
     pub(crate) slots: usize,
-    /// Whether the references are the anchors themselves.
+    /// The references are the anchors themselves.
     pub(crate) own: bool,
-    /// Where the step's report begins.
+    /// Offset of the step's report.
     pub(crate) report_first: usize,
-    /// Where in the step's report the histogram of pairs begins, where it is wanted.
+    /// Offset of the histogram of pairs in the step's report, if it is wanted.
     pub(crate) pairs: Option<usize>,
-    /// What the loss is given besides, where it is; by rows.
+    /// Additional numbers of the loss, if it takes any; by rows.
     pub(crate) given: Option<&'a DeviceVec<f32>>,
 }
 
@@ -139,17 +139,16 @@ pub(crate) struct RowPass {
     work: RowWork,
     kept: Kept,
     terms: DeviceVec<f32>,
-    /// How often each pair counts, `[rows, width]`.
+    /// Weight of each pair, `[rows, width]`.
     times: DeviceVec<u32>,
-    /// Every row of the batch reduced, `[anchors, ROW_NUMBERS]`.
+    /// Reduced numbers of every row of the batch, `[anchors, ROW_NUMBERS]`.
     reduced: DeviceVec<f32>,
-    /// The triplets that are drawn, `[rows, positives + 2]`: how many, then the places of positive and negative of each.
+    /// Triplets that are drawn, `[rows, positives + 2]`: their number, then the places of positive and negative of each.
     drawn: DeviceVec<[u32; 2]>,
 }
 
 impl RowPass {
-    /// Adds the buffers of blocks of so many rows and references to a plan: each as large as the largest needs it. `anchors`:
-    /// rows of the whole batch.
+    /// Adds the buffers of these blocks to a plan, each as large as the largest block needs. `anchors`: rows of the whole batch.
     pub(crate) fn plan(
         plan: MemoryPlan,
         work: RowWork,
@@ -203,7 +202,7 @@ impl RowPass {
         }
     }
 
-    /// Dispatches of a block at most.
+    /// The most dispatches of a block.
     pub(crate) fn dispatches(stride: usize, references: usize, rule: &RowRule) -> usize {
         let RowRule {
             selection, cost, ..
@@ -216,9 +215,9 @@ impl RowPass {
                     swap, one_negative, ..
                 } = *weighing;
                 let windows = references.div_ceil(weigh::window(stride, swap));
-                // One negative is chosen window by window as well, and settled once.
+                // If one negative is chosen, each window takes another dispatch to choose it, and one more settles the choice.
                 let windows = windows + usize::from(one_negative) * (windows + 1);
-                // A swap pulls and shares once more.
+                // A swap takes another set of pulls and another share.
                 7 + windows + pulls * (1 + usize::from(swap))
             }
             // The second round may compare once more. Triplets are drawn or chosen, and counted.
@@ -266,7 +265,7 @@ impl RowPass {
         Ok(())
     }
 
-    /// Similarities of a block, and what the miner keeps of them.
+    /// Computes the similarities of a block, and the pairs that the miner keeps.
     fn keep(
         &mut self,
         commands: &mut Commands,
@@ -318,7 +317,7 @@ impl RowPass {
     }
 
     /// Triplet counts, loss sums and anchor gradient of a block: counts and each row's loss sum go into the step's report,
-    /// `active * dL/d(anchor)` into its rows of `gradient`.
+    /// `active * dL/d(anchor)` into the block's rows of `gradient`.
     pub(crate) fn mine(
         &mut self,
         commands: &mut Commands,
@@ -348,7 +347,7 @@ impl RowPass {
         pull(commands, block, false, references, &kept.weights, gradient);
     }
 
-    /// Draws triplets of what is kept of a block, which is all there is.
+    /// Draws triplets from the kept pairs of a block, which are all pairs.
     fn draw(
         &mut self,
         commands: &mut Commands,
@@ -369,7 +368,7 @@ impl RowPass {
         draws
     }
 
-    /// How often each pair of a block counts, where a miner's triplets say so.
+    /// Counts the mined triplets that contain each pair of a block, for losses that weigh pairs by them.
     fn count(
         &mut self,
         commands: &mut Commands,
@@ -394,7 +393,7 @@ impl RowPass {
         }
     }
 
-    /// First round of a loss of pairs: the numbers of a block's rows, and the batch's counts in the step's report.
+    /// First round of a loss of pairs: the reduced numbers of a block's rows, and the batch's counts in the step's report.
     pub(crate) fn reduce(
         &mut self,
         commands: &mut Commands,
@@ -420,7 +419,7 @@ impl RowPass {
         );
     }
 
-    /// How often each row of a block stands in what a miner keeps, for the weights of the batch's rows.
+    /// Counts the kept pairs or triplets that contain each row of a block, for the weights of the batch's rows.
     pub(crate) fn find(
         &mut self,
         commands: &mut Commands,
@@ -442,7 +441,7 @@ impl RowPass {
         row_weights::find(commands, block, own, &self.kept, times, first, found);
     }
 
-    /// Keeps the pairs of a block: one value a class where several references stand for it, and how often each counts.
+    /// Keeps the pairs of a block: one value a class if several references stand for it, and each pair's weight.
     fn keep_pairs(
         &mut self,
         commands: &mut Commands,
@@ -471,7 +470,7 @@ impl RowPass {
         }
     }
 
-    /// A round between for a loss whose positive pairs need both of their rows reduced: what they cost.
+    /// Round in between, for a loss whose positive pairs need both of their rows reduced: computes the terms of these pairs.
     pub(crate) fn settle(
         &mut self,
         commands: &mut Commands,
@@ -503,7 +502,7 @@ impl RowPass {
         );
     }
 
-    /// Last round of a loss of pairs: `dL/d(anchor)` of a block into its rows of `gradient`, and each row's part of the loss
+    /// Last round of a loss of pairs: `dL/d(anchor)` of a block goes into its rows of `gradient`, and each row's part of the loss
     /// into the step's report.
     pub(crate) fn slopes(
         &mut self,
@@ -536,7 +535,7 @@ impl RowPass {
         pull(commands, block, false, references, &kept.weights, gradient);
     }
 
-    /// Reference gradient of a block, where references learn. Written, or added `onto` what is there.
+    /// Reference gradient of a block, if references learn: written, or with `onto` added to `gradient`.
     ///
     /// Call it after [`RowPass::mine`] or [`RowPass::slopes`] on the same block, and before [`RowPass::share_swapped`].
     pub(crate) fn share(
@@ -581,7 +580,7 @@ impl RowPass {
         width(references)
     }
 
-    /// What was kept of the last block.
+    /// Kept pairs of the last block.
     pub(crate) fn kept(&self) -> &Kept {
         &self.kept
     }

@@ -1,6 +1,5 @@
-//! [`Triplets`]: every valid triplet of anchors and references by its number, in the order of PML's
-//! `get_all_triplets_indices`, without one of them being stored. Takes class numbers; what a window of the list is
-//! written from.
+//! [`Triplets`]: every valid triplet of anchors and references by its number, in the order of PML's `get_all_triplets_indices`,
+//! without storing any. Takes class numbers; windows of the list are written from it.
 
 use std::ops::Range;
 
@@ -16,20 +15,20 @@ pub struct Triplets<'a> {
     references: &'a [u32],
     own: bool,
     by_class: ByClass,
-    /// Where each anchor's triplets begin, and at last how many there are.
+    /// First triplet of each anchor, and at last the number of all.
     offsets: Vec<u64>,
 }
 
 impl<'a> Triplets<'a> {
-    /// The triplets of rows with each other: no row is its own positive. `labels` are numbers of classes.
+    /// Triplets of rows with each other: no row is its own positive. `labels` are numbers of classes.
     ///
     /// # Errors
-    /// [`Error::Data`] where they are more than 64 bits can count.
+    /// [`Error::Data`] if they are more than 64 bits can count.
     pub fn own(labels: &'a [u32]) -> Result<Self> {
         Self::new(labels, labels, true)
     }
 
-    /// The triplets of anchors with references apart from them; an anchor of a class that no reference has is in none.
+    /// Triplets of anchors with references apart from them; an anchor of a class that no reference has is in none.
     ///
     /// # Errors
     /// As [`Triplets::own`].
@@ -59,12 +58,12 @@ impl<'a> Triplets<'a> {
         })
     }
 
-    /// How many there are.
+    /// Number of triplets.
     pub fn len(&self) -> u64 {
         self.offsets[self.anchors.len()]
     }
 
-    /// Whether there is none.
+    /// Tells if there is no triplet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -72,7 +71,7 @@ impl<'a> Triplets<'a> {
     /// The triplet with this number.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// If there are not so many.
     pub fn at(&self, t: u64) -> [u32; 3] {
         assert!(t < self.len(), "triplet {t} of {}", self.len());
         let row = self.row(self.anchor_of(t));
@@ -82,7 +81,7 @@ impl<'a> Triplets<'a> {
         [row.anchor, members[row.place(positive)], negative + before]
     }
 
-    /// All of them, one after the other.
+    /// All triplets, one after the other.
     pub fn iter(&self) -> impl Iterator<Item = [u32; 3]> {
         (0..self.anchors.len() as u32).flat_map(move |anchor| {
             let label = self.anchors[anchor as usize];
@@ -102,17 +101,17 @@ impl<'a> Triplets<'a> {
         &self.by_class.members
     }
 
-    /// How many anchors.
+    /// Number of anchors.
     pub(crate) fn anchors(&self) -> usize {
         self.anchors.len()
     }
 
-    /// How many references.
+    /// Number of references.
     pub(crate) fn references(&self) -> usize {
         self.references.len()
     }
 
-    /// What the kernels need to know of an anchor; its `offset` is 0.
+    /// Row of an anchor as the kernels take it; its `offset` is 0.
     pub(crate) fn row(&self, anchor: usize) -> Row {
         let label = self.anchors[anchor];
         let class = self.by_class.of(label);
@@ -128,8 +127,9 @@ impl<'a> Triplets<'a> {
         }
     }
 
-    /// The anchors of the triplets in `window`, `most` of them at most, with offsets from the window's start; where in the
-    /// first one's triplets it begins, as the numbers of its positive and its negative; and where the window then ends.
+    /// The anchors of the triplets in `window`, at most `most`, with offsets from the window's start; the numbers of the positive
+    /// and the negative at which the window begins in the first anchor's triplets; and the end of the window that these anchors
+    /// cover.
     pub(crate) fn rows(&self, window: Range<u64>, most: usize) -> (Vec<Row>, [u32; 2], u64) {
         let mut rows: Vec<Row> = Vec::new();
         let (mut begin, mut t) = ([0, 0], window.start);
@@ -153,7 +153,7 @@ impl<'a> Triplets<'a> {
         self.offsets.partition_point(|offset| *offset <= t) - 1
     }
 
-    /// Which of its positives and of its negatives make the triplet of the row's anchor.
+    /// Numbers of the positive and of the negative, among the anchor's own, of this triplet of the row's anchor.
     fn begin(&self, row: &Row, t: u64) -> [u32; 2] {
         let within = t - self.offsets[row.anchor as usize];
         let negatives = self.references.len() as u64 - u64::from(row.members);

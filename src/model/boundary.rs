@@ -1,4 +1,4 @@
-//! [`Boundary`]: the boundary between positives and negatives, where a loss learns it with the head.
+//! [`Boundary`]: the boundary between positives and negatives, for losses that learn it with the head.
 
 use crate::base::error::Result;
 use crate::base::ledger::Purpose;
@@ -13,16 +13,16 @@ use crate::rules::config::Optimizer;
 const MOVED: &str = "boundary.moved";
 const GRADIENT: &str = "boundary.gradient";
 const MOMENTS: [&str; 2] = ["boundary.first_moment", "boundary.second_moment"];
-/// Floats of each: one that counts, and padding.
+/// Floats of each buffer: one value, then padding.
 const FLOATS: usize = 4;
 
-/// The boundary of a run and what its training holds. Values are similarities, or minus distances.
+/// The boundary of a run and its optimizer's state. Values are similarities, or minus distances.
 #[derive(Debug)]
 pub(crate) struct Boundary {
     lr: f64,
-    /// What the loss grows by with it, beside what pairs cost.
+    /// Constant part of `dL/d(boundary)`, beside the part that comes from pairs.
     pull: f32,
-    /// By how much it has moved from where it started.
+    /// Difference between the boundary and its initial value.
     pub(crate) moved: DeviceVec<f32>,
     gradient: DeviceVec<f32>,
     moments: Moments,
@@ -51,7 +51,7 @@ impl Boundary {
         }
     }
 
-    /// Saves it and its moments.
+    /// Saves the boundary and its moments.
     ///
     /// # Errors
     /// As [`ArrayWriter::vector`].
@@ -71,7 +71,7 @@ impl Boundary {
         Ok(())
     }
 
-    /// Takes what was saved in place of what is there.
+    /// Replaces the boundary and its moments by saved ones.
     ///
     /// # Errors
     /// As [`ArrayReader::vector`].
@@ -91,8 +91,8 @@ impl Boundary {
         Ok(())
     }
 
-    /// Takes step `step` of the optimizer, counted from 1, with its own learning rate and no weight decay, which would pull it to
-    /// where it started.
+    /// Takes step `step` of the optimizer, counted from 1, with the boundary's own learning rate and without weight decay, which
+    /// would pull it back to its initial value.
     pub(crate) fn learn(
         &mut self,
         commands: &mut Commands,

@@ -1,7 +1,7 @@
 //! [`CrossBatchMemory`]: the last rows that were embedded, as references for the next batches (Wang et al. 2020).
 //!
-//! PML's meaning: a batch is enqueued before its loss, its own stored copies included; *self* is the row with the
-//! anchor's id. The rows live on the engine; which labels they have is known here too, so that the positives of every
+//! Self-pairs are as in PML: a batch is enqueued before its loss, so its own copies are among the references; an anchor's own copy
+//! is the row with the anchor's id. The rows live on the engine; their labels are known here too, so that the positives of every
 //! anchor are known before anything runs.
 
 use std::collections::HashMap;
@@ -20,12 +20,12 @@ use crate::kernels::stride;
 
 const ROWS: &str = "memory.rows";
 const TAGS: &str = "memory.tags";
-/// The arrays of a checkpoint.
+/// Names of the memory's arrays in a checkpoint.
 const SAVED: [&str; 3] = ["memory.rows", "memory.ids", "memory.data_rows"];
-/// Past this ids begin anew; no memory has this many slots.
+/// Ids past this begin anew; no memory has this many slots.
 const LAST_ID: u32 = 1 << 31;
 
-/// Age of the memory's rows: how many steps ago they were embedded, by a head that has changed since.
+/// Age of the memory's rows: steps since they were embedded, by a head that has changed since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MemoryAge {
     /// Age of the oldest row in steps; rows of the last step have age 0.
@@ -40,9 +40,9 @@ pub(crate) struct CrossBatchMemory {
     pub(crate) bank: Bank,
     capacity: usize,
     labels: Vec<u32>,
-    /// Which row of the data each is.
+    /// Number in the data of each stored row, by slot.
     rows: Vec<u32>,
-    /// Rows that came together last.
+    /// Rows of the last batch.
     batch: usize,
     cursor: usize,
     next_id: u32,
@@ -72,7 +72,7 @@ impl CrossBatchMemory {
         }
     }
 
-    /// Forgets every row and goes on with this many slots, at most what was planned. Ids go on growing.
+    /// Forgets every row and continues with this many slots, at most as many as were planned. Ids go on growing.
     pub(crate) fn reset(&mut self, capacity: usize) {
         self.capacity = capacity;
         self.next_id = self.next_id.next_multiple_of(capacity as u32);
@@ -87,9 +87,9 @@ impl CrossBatchMemory {
         self.reset(self.capacity);
     }
 
-    /// Makes room for a batch, of these labels and rows of the data, and says where it goes.
+    /// Reserves slots for a batch with these labels and numbers in the data, and returns them.
     pub(crate) fn enqueue(&mut self, labels: &[u32], rows: &[u32]) -> Slots {
-        // `id % capacity` is a row's slot. Long before ids run out they begin anew, far from those still stored.
+        // A row's slot is `id % capacity`. Ids begin anew long before they run out, far from those still stored.
         if self.next_id > LAST_ID {
             self.next_id = self.cursor as u32;
         }
@@ -115,8 +115,8 @@ impl CrossBatchMemory {
         slots
     }
 
-    /// Of which of these classes the most rows would be stored after a batch of them, and how many: in this memory, or in one
-    /// that was `emptied` before.
+    /// Class of this batch that would have the most rows in the memory after the batch is enqueued, and that number of rows; if
+    /// `emptied`, in a memory that was emptied first.
     pub(crate) fn most_after(&self, labels: &[u32], emptied: bool) -> (u32, usize) {
         let mut counts: HashMap<u32, usize> = HashMap::new();
         for label in labels {
@@ -141,21 +141,21 @@ impl CrossBatchMemory {
         most.unwrap_or_default()
     }
 
-    /// How many rows are stored.
+    /// Number of stored rows.
     pub(crate) fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Which row of the data is stored with this id.
+    /// Number in the data of the row that is stored with this id.
     pub(crate) fn row(&self, id: u32) -> u32 {
         self.rows[id as usize % self.capacity]
     }
 
-    /// How many steps ago the stored rows came, every step having brought as many.
+    /// Age of the stored rows; every step brought as many.
     pub(crate) fn age(&self) -> MemoryAge {
         let (rows, batch) = (self.len() as u64, self.batch as u64);
         let oldest = rows.saturating_sub(1) / batch;
-        // Whole batches of ages 0, 1, .., and what is left of the oldest.
+        // Whole batches of ages 0, 1, .., and the remaining rows of the oldest batch.
         let whole = batch * (oldest * oldest.saturating_sub(1) / 2);
         let total = whole + (rows - oldest * batch) * oldest;
         MemoryAge {
@@ -164,17 +164,17 @@ impl CrossBatchMemory {
         }
     }
 
-    /// The class of each stored row, by slot.
+    /// Class of each stored row, by slot.
     pub(crate) fn labels(&self) -> &[u32] {
         &self.labels
     }
 
-    /// Which row of the data each is, by slot.
+    /// Number in the data of each stored row, by slot.
     pub(crate) fn rows(&self) -> &[u32] {
         &self.rows
     }
 
-    /// How many steps ago each came, by slot, every step having brought as many.
+    /// Age of each stored row in steps, by slot; every step brought as many.
     pub(crate) fn ages(&self) -> Vec<u32> {
         let slots = self.len();
         let newer = |slot: usize| (self.cursor + 2 * slots - 1 - slot) % slots;
@@ -183,7 +183,7 @@ impl CrossBatchMemory {
             .collect()
     }
 
-    /// The slot that the next row goes to.
+    /// Slot of the next row.
     pub(crate) fn cursor(&self) -> usize {
         self.cursor
     }
@@ -193,8 +193,8 @@ impl CrossBatchMemory {
         u64::from(self.class_counts[label as usize])
     }
 
-    /// Saves every stored row, with its id and the row of the data that it is; waits for it and for the vectors before, and
-    /// gives the id of the next.
+    /// Saves every stored row with its id and its number in the data; waits for these and for the vectors before them, and returns
+    /// the next id.
     ///
     /// # Errors
     /// As [`ArrayWriter::vector`].
@@ -216,11 +216,11 @@ impl CrossBatchMemory {
         Ok(self.next_id)
     }
 
-    /// Takes what was saved in place of what is stored, in a memory of so many slots whose rows came `batch` at a time;
-    /// `labels` are those of the data.
+    /// Replaces the stored rows by saved ones, in a memory of `capacity` slots whose rows came `batch` at a time; `labels` are
+    /// those of the data.
     ///
     /// # Errors
-    /// [`crate::Error::Data`] where no memory comes to that, and as [`ArrayReader::vector`].
+    /// [`crate::Error::Data`] if no memory can hold such rows, and as [`ArrayReader::vector`].
     #[expect(
         clippy::too_many_arguments,
         reason = "where it was saved, and what the run knows of it"
@@ -245,7 +245,7 @@ impl CrossBatchMemory {
             )));
         }
         let ids: Vec<u32> = arrays.exactly(ids, count)?;
-        // An id names its slot, the next one the slot that comes next, and the last one is the one before it.
+        // An id names its slot: `next_id` names the cursor, and the id in the slot before the cursor is `next_id - 1`.
         let named = |(slot, id): (usize, &u32)| *id as usize % capacity == slot;
         let cursor = next_id as usize % capacity;
         let last = ids.get((cursor + capacity - 1) % capacity);
@@ -276,7 +276,7 @@ impl CrossBatchMemory {
         Ok(())
     }
 
-    /// What the kernels need to know of the anchors that were just enqueued at `slots`.
+    /// Rows of the anchors that were just enqueued at `slots`, as the kernels take them.
     ///
     /// Offsets begin anew every `block_rows` rows.
     pub(crate) fn anchors(&self, labels: &[u32], slots: Slots, block_rows: usize) -> Vec<Row> {
@@ -363,7 +363,7 @@ mod tests {
         for step in 0..20 {
             let rows = [10 * step, 10 * step + 1];
             let slots = memory.enqueue(&[1, 1], &rows);
-            // What came last stands under its ids, and so does what came before, as far as it is still there.
+            // The last batch is stored under its ids, and so are the batches before it, as far as they are still stored.
             let ids = (0..slots.first_id + 2).rev().take(memory.len());
             let ages: Vec<u64> = ids
                 .map(|id| {

@@ -1,4 +1,4 @@
-//! [`Embedder`]: a trained head applied to any rows, tile by tile.
+//! [`Embedder`]: applies a trained head to any rows, tile by tile.
 
 use crate::base::error::{Error, Result};
 use crate::base::forecast::{Forecast, Rate, check_count};
@@ -35,7 +35,7 @@ pub struct Embedder {
 }
 
 impl Embedder {
-    /// Checks that a head has one layer to five, each of some width and of weights that can be computed with.
+    /// Checks that a head has one to five layers, none of width 0, and that products with its weights stay finite.
     ///
     /// # Errors
     /// [`Error::Data`] with the tensor and the place in it.
@@ -79,8 +79,8 @@ impl Embedder {
     /// Forecasts embedding `rows` rows with a head.
     ///
     /// # Errors
-    /// As [`Embedder::check`]; [`Error::Data`] for more rows than are numbered; [`Error::Refused`] and
-    /// [`Error::TooLarge`], with the numbers.
+    /// As [`Embedder::check`]; [`Error::Data`] for more rows than can be numbered; [`Error::Refused`] and [`Error::TooLarge`], with
+    /// the numbers.
     pub fn plan(head: &[LayerWeights], rows: usize, room: &Room, rate: &Rate) -> Result<Forecast> {
         Self::check(head)?;
         check_count("rows", rows)?;
@@ -125,7 +125,7 @@ impl Embedder {
         })
     }
 
-    /// Columns of the rows that the head takes.
+    /// Input size of the head.
     pub fn input_size(&self) -> usize {
         self.model.input_size()
     }
@@ -135,16 +135,16 @@ impl Embedder {
         self.model.embedding_size()
     }
 
-    /// The engine and the account of its memory.
+    /// The engine, with the account of its memory.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// Embeds dense rows `[_, input_size]`, the next ones: messages count all rows since the head was put on the engine.
+    /// Embeds dense rows `[_, input_size]` that follow those of earlier calls: errors count rows from the first call on.
     ///
     /// # Errors
-    /// [`Error::NoDirection`] where an embedding is not finite or zero; [`Error::NoMemory`]; [`Error::Device`], and
-    /// [`Error::Stopped`] between tiles.
+    /// [`Error::NoDirection`] if an embedding is not finite or zero; [`Error::NoMemory`]; [`Error::Device`], and [`Error::Stopped`]
+    /// between tiles.
     pub async fn embed(&mut self, rows: &[f32]) -> Result<Embeddings> {
         let (inputs, dim) = (self.model.input_size(), self.model.embedding_size());
         let stride = stride(dim);
@@ -178,7 +178,7 @@ impl Embedder {
     }
 }
 
-/// The width of the input, then of every layer's output.
+/// Width of the input, then of every layer's output.
 fn widths(head: &[LayerWeights]) -> Vec<usize> {
     let inputs = head.iter().map(|layer| layer.shape[1]);
     inputs

@@ -1,7 +1,7 @@
-//! [`EmbeddingModel`]: linear layers with ReLU, and dropout if asked for, between them, from features to embeddings.
+//! [`EmbeddingModel`]: linear layers with ReLU between them, and dropout if asked for, from features to embeddings.
 //!
-//! Takes batches of features, gives rows that [`crate::kernels::normalize`] brings to unit length. Its weights start as
-//! torch's `nn.Linear` starts them.
+//! Takes batches of features, gives rows that [`crate::kernels::normalize`] brings to unit length. Weights are initialized as
+//! torch's `nn.Linear` initializes them.
 
 use rand::RngExt as _;
 
@@ -21,7 +21,7 @@ use crate::model::scaling::Scaling;
 /// The most layers: four hidden ones and the last.
 const MAX_LAYERS: usize = 5;
 
-/// What the streams of dropout are seeded with, layer by layer.
+/// Names of the random streams of dropout, layer by layer.
 const DROPOUT: [&str; MAX_LAYERS - 1] = ["dropout1", "dropout2", "dropout3", "dropout4"];
 
 /// The layers and their weights on an engine.
@@ -30,19 +30,19 @@ pub struct EmbeddingModel {
     /// Widths from the features to the embedding, without padding.
     widths: Vec<usize>,
     layers: Vec<Layer>,
-    /// How the products of its layers are cut.
+    /// Tile shape of the matrix products.
     shape: Shape,
     parameters: DeviceVec<f32>,
-    /// The chance of an output of a hidden layer to be dropped while training.
+    /// Probability that an output of a hidden layer is dropped while training.
     dropout: f32,
-    /// Seeds what is dropped.
+    /// Seed of dropout.
     seed: u64,
 }
 
-/// What a pass over rows is for. Layers that act by chance do so in training alone.
+/// Purpose of a pass over rows. Random layers, such as dropout, act in training alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Training, in the step of this number: there and back take the same step.
+    /// Training, in the step of this number: the forward and the backward pass take the same number.
     Train(u64),
     /// Everything else: a row has the same embedding each time.
     Eval,
@@ -51,7 +51,7 @@ pub(crate) enum Mode {
 /// One layer's weights on the host, under the names that `torch.nn.Sequential` gives them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerWeights {
-    /// Number of the layer in `torch.nn.Sequential`, where ReLUs count too: 0, 2, 4, ..
+    /// Number of the layer in `torch.nn.Sequential`, which counts ReLUs too: 0, 2, 4, ..
     pub index: usize,
     /// Widths `[outputs, inputs]`.
     pub shape: [usize; 2],
@@ -62,7 +62,7 @@ pub struct LayerWeights {
 }
 
 impl LayerWeights {
-    /// Makes a layer that follows on scaled features one that follows on features as they came:
+    /// Makes a layer that takes scaled features take the unscaled ones:
     /// `W (x - shift) scale + b = (W scale) x + (b - (W scale) shift)`.
     pub fn fold(&mut self, scaling: &Scaling) {
         let rows = self.weight.chunks_exact_mut(scaling.shift.len());
@@ -76,7 +76,7 @@ impl LayerWeights {
         }
     }
 
-    /// Gives it so many outputs: the first, or all and zeros after them.
+    /// Resizes the outputs to this number: later ones are dropped, new ones are zero.
     pub(crate) fn resize(&mut self, outputs: usize) {
         self.weight.resize(outputs * self.shape[1], 0.0);
         self.bias.resize(outputs, 0.0);
@@ -84,39 +84,39 @@ impl LayerWeights {
     }
 }
 
-/// What every layer gives, `[rows, stride(width)]`; of the hidden ones it is kept for the way back.
+/// Output of every layer, `[rows, stride(width)]`; training keeps those of the hidden layers for the backward pass.
 #[derive(Debug)]
 pub(crate) struct Activations(Vec<DeviceVec<f32>>);
 
-/// Rows on their way through a model without a way back.
+/// Buffers of a forward pass without a backward pass.
 #[derive(Debug)]
 pub struct Tile {
     input: DeviceVec<f32>,
     outputs: Activations,
 }
 
-/// Where the embeddings of a batch go.
+/// Embeddings of a batch.
 #[derive(Debug)]
 pub(crate) struct Embedded {
-    /// Over their length, `[rows, stride]`.
+    /// Divided by their length, `[rows, stride]`.
     pub(crate) unit: DeviceVec<f32>,
-    /// Their lengths before.
+    /// Lengths before the division.
     pub(crate) norms: DeviceVec<f32>,
 }
 
-/// What the way back writes.
+/// Output of the backward pass.
 #[derive(Debug)]
 pub(crate) struct Gradients {
-    /// With respect to the parameters, laid out like them.
+    /// Gradients of the parameters, laid out like them.
     pub(crate) parameters: DeviceVec<f32>,
-    /// The sticky word: set when a gradient or an embedding is not finite.
+    /// Sticky word: set if a gradient or an embedding is not finite.
     pub(crate) status: DeviceVec<u32>,
-    /// With respect to the rows between layers: one less than layers, the embeddings' own left out.
+    /// Gradients of the hidden layers' outputs; the embeddings' own are kept elsewhere.
     between: Vec<DeviceVec<f32>>,
 }
 
 impl EmbeddingModel {
-    /// Floats of the padded parameters of a model of these widths, maybe more than a `usize` of the browser counts.
+    /// Floats of the padded parameters of a model of these widths, as `u64`: possibly more than a `usize` of the browser holds.
     pub(crate) fn parameters(widths: &[usize]) -> u64 {
         let floats = |pair: &[usize]| {
             let (inputs, outputs) = (stride(pair[0]) as u64, stride(pair[1]) as u64);
@@ -125,7 +125,7 @@ impl EmbeddingModel {
         widths.windows(2).map(floats).fold(0, u64::saturating_add)
     }
 
-    /// The layers of a model of these widths, once its plan was found to fit.
+    /// Layers of a model of these widths, whose plan was found to fit.
     pub(crate) fn layers(widths: &[usize]) -> Vec<Layer> {
         let mut end = 0;
         widths
@@ -144,7 +144,7 @@ impl EmbeddingModel {
             .collect()
     }
 
-    /// Adds the parameters to a plan; `label` tells models apart.
+    /// Adds the parameters to a plan; `label` names the model.
     pub(crate) fn plan(plan: MemoryPlan, label: &'static str, widths: &[usize]) -> MemoryPlan {
         plan.with::<f32>(Purpose::Weights, label, Self::parameters(widths))
     }
@@ -166,7 +166,7 @@ impl EmbeddingModel {
         }
     }
 
-    /// The same model, which drops outputs of its hidden layers while it trains; `rate` is at least 0 and below 1.
+    /// This model with dropout on the outputs of its hidden layers in training; `rate` is at least 0 and below 1.
     pub(crate) fn with_dropout(self, rate: f32, seed: u64) -> Self {
         Self {
             dropout: rate,
@@ -175,7 +175,7 @@ impl EmbeddingModel {
         }
     }
 
-    /// What is dropped from a layer's outputs.
+    /// Dropout of a layer's outputs; `None` outside training, for the last layer, or at rate 0.
     pub(crate) fn dropped(&self, layer: usize, mode: Mode) -> Option<Dropout> {
         let Mode::Train(step) = mode else {
             return None;
@@ -233,7 +233,7 @@ impl EmbeddingModel {
         engine.upload(&mut self.parameters, 0, &padded).await
     }
 
-    /// The weights of torch's default initialization: uniform in +-1/sqrt(inputs), biases too.
+    /// Weights of torch's default initialization: uniform in +-1/sqrt(inputs), biases too.
     pub(crate) fn initial_weights(widths: &[usize], seed: u64) -> Vec<LayerWeights> {
         let mut rng = rng::stream(seed, "weights");
         let layer = |(i, pair): (usize, &[usize])| {
@@ -262,7 +262,7 @@ impl EmbeddingModel {
         self.unpad(engine, &self.parameters).await
     }
 
-    /// Reads a vector laid out like the parameters, as their gradients are.
+    /// Reads a vector that is laid out like the parameters, such as their gradients.
     pub(crate) async fn unpad(
         &self,
         engine: &Engine,
@@ -314,7 +314,7 @@ impl EmbeddingModel {
         self.widths.first().copied().unwrap_or(0)
     }
 
-    /// Computes the embeddings, not yet of unit length, of `rows` rows.
+    /// Computes the embeddings of `rows` rows, not yet of unit length.
     fn forward(
         &self,
         commands: &mut Commands,
@@ -342,7 +342,7 @@ impl EmbeddingModel {
         }
     }
 
-    /// Computes the embeddings, not yet of unit length, of the first `rows` rows of a tile.
+    /// Computes the embeddings of the first `rows` rows of a tile, not yet of unit length.
     pub fn embed(&self, commands: &mut Commands, rows: usize, tile: &mut Tile) {
         let Tile { input, outputs } = tile;
         self.forward(
@@ -354,8 +354,8 @@ impl EmbeddingModel {
         );
     }
 
-    /// Computes the embeddings of a batch in training, over their length, and stores copies of them in the memory with the labels
-    /// of `batch[first ..]`. `hidden`: what the layers before the last give. An embedding whose length is not finite sets
+    /// Computes the unit-length embeddings of a training batch, and stores copies of them in the memory with the labels of
+    /// `batch[first ..]`. `hidden` receives the outputs of the layers before the last. An embedding whose length is not finite sets
     /// `status[0]`.
     #[expect(clippy::too_many_arguments, reason = "what a batch passes through")]
     pub(crate) fn enqueue(
@@ -391,7 +391,7 @@ impl EmbeddingModel {
         }
     }
 
-    /// Computes the gradients of all parameters from that of the embeddings, `[rows, stride]`, after [`EmbeddingModel::enqueue`]
+    /// Computes the gradients of all parameters from the embeddings' gradient, `[rows, stride]`, after [`EmbeddingModel::enqueue`]
     /// in the same step.
     #[expect(clippy::too_many_arguments, reason = "what it takes and gives")]
     pub(crate) fn backward(
@@ -438,7 +438,7 @@ impl EmbeddingModel {
 }
 
 impl Activations {
-    /// Adds matrices of `rows` rows of these widths to a plan; `labels` tells phases apart.
+    /// Adds matrices of `rows` rows and these widths to a plan; `labels` name the phase.
     pub(crate) fn plan(
         mut plan: MemoryPlan,
         labels: &[&'static str],
@@ -463,8 +463,8 @@ impl Activations {
 }
 
 impl Tile {
-    /// Takes a tile from a workspace whose plan has [`Activations::plan`] of the same labels and widths: the input, then what
-    /// every layer gives.
+    /// Takes a tile from a workspace whose plan has [`Activations::plan`] of the same labels and widths: the input, then every
+    /// layer's output.
     pub(crate) fn new(
         workspace: &mut Workspace,
         labels: &[&'static str],
@@ -476,12 +476,12 @@ impl Tile {
         }
     }
 
-    /// The rows that the model takes.
+    /// Input rows of the model.
     pub(crate) fn input_mut(&mut self) -> &mut DeviceVec<f32> {
         &mut self.input
     }
 
-    /// The rows that the model gave.
+    /// Output rows of the model.
     pub(crate) fn output(&self) -> &DeviceVec<f32> {
         self.outputs.0.last().expect("a model has an output")
     }
@@ -568,7 +568,7 @@ mod tests {
             let bound = 1.0 / (layer.shape[1] as f32).sqrt();
             let all = || layer.weight.iter().chain(&layer.bias);
             assert!(all().all(|w| w.abs() <= bound));
-            // A uniform draw of this many comes within one percent of its bounds.
+            // The extremes of a uniform draw of this many come within one percent of its bounds.
             assert!(all().any(|w| *w > 0.99 * bound) && all().any(|w| *w < -0.99 * bound));
         }
     }

@@ -20,7 +20,7 @@ impl Embeddings {
     /// Checks that every row has a direction.
     ///
     /// # Errors
-    /// [`Error::NoDirection`] with the first that has none.
+    /// [`Error::NoDirection`] with the first row that has none.
     pub fn check(&self) -> Result<()> {
         (1..)
             .zip(self.rows())
@@ -28,8 +28,8 @@ impl Embeddings {
     }
 }
 
-/// Checks that a row that was divided by its length came to length 1: rows of no length stay zero, those whose length is
-/// not finite come to zero or to no numbers.
+/// Checks that a normalized row has length 1: rows of zero length stay zero, and rows of infinite or undefined length become zero
+/// or not a number.
 pub(crate) fn check_direction(row: &[f32], number: u64) -> Result<()> {
     let squares: f32 = row.iter().map(|value| value * value).sum();
     if (0.5..2.0).contains(&squares) {

@@ -1,5 +1,5 @@
-//! [`FeatureStore`]: the features on the engine, all of them where they fit, else only the rows that come next; scaled on
-//! their way there.
+//! [`FeatureStore`]: the features on the engine, scaled on their way there: all of them if they fit, else only the rows that come
+//! next.
 
 use crate::base::error::Result;
 use crate::base::ledger::Purpose;
@@ -14,7 +14,7 @@ use crate::model::scaling::Scaling;
 const ROWS: &str = "features.rows";
 const NUMBERS: &str = "features.numbers";
 
-/// Where batches and tiles of features come from. Which of the two ways it is changes no result.
+/// Source of batches and tiles of features. Results do not depend on whether all features are resident.
 #[derive(Debug)]
 pub(crate) struct FeatureStore {
     rows: DeviceVec<f32>,
@@ -26,14 +26,15 @@ pub(crate) struct FeatureStore {
 }
 
 impl FeatureStore {
-    /// Adds the store to a plan: `resident` rows for all of them, or 0; `staged` rows are asked for at most at once.
+    /// Adds the store to a plan: `resident` is the number of all rows, or 0 if they are streamed; `staged` is the most rows of one
+    /// request.
     pub(crate) fn plan(plan: MemoryPlan, resident: usize, staged: usize, dim: usize) -> MemoryPlan {
         let rows = if resident > 0 { resident } else { staged };
         plan.with::<f32>(Purpose::Dataset, ROWS, rows as u64 * stride(dim) as u64)
             .with::<u32>(Purpose::Staging, NUMBERS, staged as u64)
     }
 
-    /// Takes the store from the workspace and uploads the features where all are to stay.
+    /// Takes the store from the workspace; uploads all features if `resident`.
     ///
     /// # Errors
     /// As [`Engine::upload`].
@@ -66,10 +67,10 @@ impl FeatureStore {
         Ok(store)
     }
 
-    /// Makes these rows the ones that [`FeatureStore::batch`] and [`FeatureStore::gather`] count through from here on.
+    /// Makes these rows the ones that [`FeatureStore::batch`] and [`FeatureStore::gather`] index from here on.
     ///
     /// # Errors
-    /// As [`Slices::upload`], and what reading the rows says.
+    /// As [`Slices::upload`], and errors of reading the rows.
     pub(crate) async fn stage(
         &mut self,
         slices: &mut Slices<'_>,
@@ -93,7 +94,7 @@ impl FeatureStore {
         self.dim
     }
 
-    /// The staged rows, from `first` on, scaled.
+    /// The staged rows from `first` on, scaled.
     pub(crate) fn batch(&self, first: usize) -> Input<'_> {
         Input {
             values: &self.rows,
@@ -101,7 +102,7 @@ impl FeatureStore {
         }
     }
 
-    /// Copies `count` of the staged rows, from `first` on, scaled, to a batch.
+    /// Copies `count` staged rows from `first` on, scaled, to a batch.
     pub(crate) fn gather(
         &self,
         commands: &mut Commands,

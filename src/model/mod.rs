@@ -1,4 +1,4 @@
-//! What is learned? Rows on their way to the device, the network and its optimizer, and what learns beside it.
+//! What is learned? Feature rows on their way to the device, the network and its optimizer, memory, proxies and a boundary.
 
 pub(crate) mod scaling;
 

@@ -39,7 +39,7 @@ impl Optimizer {
         self.step_at(self.lr(), step)
     }
 
-    /// The same for parameters with a learning rate of their own.
+    /// The scalars of a step, counted from 1, for parameters with a learning rate of their own.
     pub(crate) fn step_at(&self, lr: f64, step: u64) -> AdamStep {
         let Self::Adam(Adam { weight_decay, .. }) = self;
         let t = step as f64;

@@ -1,6 +1,6 @@
 //! [`Proxies`]: rows that a loss learns with the head, some for each class of the training rows.
 //!
-//! They live on the engine beside the head: as they are trained, and brought to unit length for each step.
+//! They live on the engine beside the head, both as parameters and normalized to unit length for each step.
 
 use rand::RngExt as _;
 
@@ -29,17 +29,17 @@ const ROWS: &str = "proxies.rows";
 const TAGS: &str = "proxies.tags";
 const MOMENTS: [&str; 2] = ["proxies.first_moment", "proxies.second_moment"];
 
-/// Which proxies a run has.
+/// Classes, number and size of a run's proxies.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ProxySpec {
     pub(crate) terms: ProxyTerms,
-    /// The classes that have some, ascending.
+    /// Classes that have proxies, ascending.
     pub(crate) classes: Vec<u32>,
-    /// Columns of each.
+    /// Dimensions of a proxy.
     pub(crate) dim: usize,
 }
 
-/// The proxies of a run and what their training holds, all `[count, stride]` or `[count]`.
+/// The proxies of a run and their optimizer's state, all `[count, stride]` or `[count]`.
 #[derive(Debug)]
 pub(crate) struct Proxies {
     spec: ProxySpec,
@@ -48,21 +48,21 @@ pub(crate) struct Proxies {
     norms: DeviceVec<f32>,
     /// `dL/d(unit proxy)`, and after [`Proxies::learn`] `dL/d(proxy)`.
     pub(crate) gradient: DeviceVec<f32>,
-    /// Each brought to unit length by [`Proxies::prepare`].
+    /// Each proxy at unit length, by [`Proxies::prepare`].
     pub(crate) unit: DeviceVec<f32>,
-    /// Each as an anchor.
+    /// Each proxy as an anchor.
     pub(crate) rows: DeviceVec<Row>,
-    /// `[label, NO_ID]` of each as a reference.
+    /// `[label, NO_ID]` of each proxy as a reference.
     pub(crate) tags: DeviceVec<[u32; 2]>,
 }
 
 impl ProxySpec {
-    /// How many there are.
+    /// Number of proxies.
     pub(crate) fn count(&self) -> usize {
         self.classes.len() * self.terms.per_class
     }
 
-    /// Checks that there are not too many.
+    /// Checks the number of proxies.
     ///
     /// # Errors
     /// [`Error::Config`], with the numbers.
@@ -93,7 +93,7 @@ impl ProxySpec {
             .with::<[u32; 2]>(Purpose::Weights, TAGS, count)
     }
 
-    /// The label of each proxy: class by class.
+    /// Label of each proxy, class by class.
     fn labels(&self) -> impl Iterator<Item = u32> {
         let each = self.terms.per_class;
         self.classes
@@ -101,7 +101,7 @@ impl ProxySpec {
             .flat_map(move |label| std::iter::repeat_n(*label, each))
     }
 
-    /// Proxies in random directions, `[count, dim]`, as PML's start.
+    /// Random initial proxies, `[count, dim]`, from the distribution that PML starts with.
     fn initial(&self, seed: u64) -> Vec<f32> {
         let mut rng = rng::stream(seed, "proxies");
         let count = self.count() as f64;
@@ -153,7 +153,7 @@ impl Proxies {
         Ok(proxies)
     }
 
-    /// How many there are.
+    /// Number of proxies.
     pub(crate) fn count(&self) -> usize {
         self.spec.count()
     }
@@ -162,7 +162,7 @@ impl Proxies {
         stride(self.spec.dim)
     }
 
-    /// Replaces all, `[count, dim]`.
+    /// Replaces all proxies, `[count, dim]`.
     ///
     /// # Errors
     /// As [`Engine::upload`].
@@ -178,7 +178,7 @@ impl Proxies {
         engine.upload(&mut self.parameters, 0, &padded).await
     }
 
-    /// Reads all, `[count, dim]`.
+    /// Reads all proxies, `[count, dim]`.
     ///
     /// # Errors
     /// As [`Engine::read`].
@@ -186,7 +186,7 @@ impl Proxies {
         self.unpad(engine, &self.parameters).await
     }
 
-    /// Reads the gradients of all in the last step, `[count, dim]`.
+    /// Reads the gradients of all proxies in the last step, `[count, dim]`.
     ///
     /// # Errors
     /// As [`Engine::read`].
@@ -202,7 +202,7 @@ impl Proxies {
         Ok(rows.copied().collect())
     }
 
-    /// Saves them and their moments.
+    /// Saves the proxies and their moments.
     ///
     /// # Errors
     /// As [`ArrayWriter::vector`].
@@ -223,7 +223,7 @@ impl Proxies {
         Ok(())
     }
 
-    /// Takes what was saved in place of what is there.
+    /// Replaces the proxies and their moments by saved ones.
     ///
     /// # Errors
     /// As [`ArrayReader::vector`].
@@ -244,7 +244,7 @@ impl Proxies {
         Ok(())
     }
 
-    /// Brings all to unit length, for a step. One whose length is not finite sets `status[0]`.
+    /// Normalizes all proxies for a step. A proxy whose length is not finite sets `status[0]`.
     pub(crate) fn prepare(&mut self, commands: &mut Commands, status: &mut DeviceVec<u32>) {
         let (count, stride) = (self.count(), self.stride());
         normalize::measure(
@@ -258,7 +258,7 @@ impl Proxies {
         );
     }
 
-    /// Takes step `step` of the optimizer, counted from 1, with the proxies' own learning rate, along the gradient of the unit
+    /// Takes step `step` of the optimizer, counted from 1, with the proxies' own learning rate, from the gradient of the unit
     /// proxies.
     pub(crate) fn learn(
         &mut self,
@@ -304,7 +304,8 @@ mod tests {
 
     #[test]
     fn the_first_proxies_vary_as_pmls_do() {
-        // Of 11 classes in 64 dimensions, PML 2.9.0: its deviations, and the largest number where there is one.
+        // PML 2.9.0 with 11 classes in 64 dimensions: the standard deviation of its proxies, and the largest value if there is a
+        // bound.
         for (loss, deviation, most) in [
             ("normalized-softmax", 1.0, f32::MAX),
             ("proxy-anchor", 0.426, f32::MAX),
@@ -322,7 +323,7 @@ mod tests {
             let start = spec.initial(1);
             let squares = start.iter().map(|number| f64::from(*number).powi(2));
             let found = (squares.sum::<f64>() / start.len() as f64).sqrt();
-            // Three of its standard errors and more.
+            // Three standard errors of the deviation and more.
             assert!((found / deviation - 1.0).abs() < 0.1, "{loss}: {found}");
             assert!(start.iter().all(|number| number.abs() <= most), "{loss}");
         }

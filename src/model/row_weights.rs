@@ -1,4 +1,4 @@
-//! [`RowWeights`]: how much each row of a batch counts in a loss that looks at all rows, as a miner says.
+//! [`RowWeights`]: the weight of each row of a batch, from a miner, in a loss over all rows.
 
 use crate::base::ledger::Purpose;
 use crate::base::plan::MemoryPlan;
@@ -11,9 +11,9 @@ const WEIGHTS: &str = "weights.rows";
 /// The weights of a batch, both `[batch]`.
 #[derive(Debug)]
 pub(crate) struct RowWeights {
-    /// How often the miner finds each row.
+    /// Number of times that the miner finds each row.
     pub(crate) found: DeviceVec<u32>,
-    /// The same over the most, after [`RowWeights::scale`].
+    /// `found` divided by its maximum, after [`RowWeights::scale`].
     pub(crate) weights: DeviceVec<f32>,
 }
 
@@ -32,7 +32,7 @@ impl RowWeights {
         }
     }
 
-    /// Makes weights of what was found of the batch.
+    /// Computes the weights of the batch from the counts in `found`.
     pub(crate) fn scale(&mut self, commands: &mut Commands, batch: usize) {
         row_weights::scale(commands, batch, &self.found, &mut self.weights);
     }

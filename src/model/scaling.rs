@@ -1,6 +1,6 @@
-//! [`Scaling`]: features centred and divided by their spread, as the training rows have them. Where columns have different units
-//! each is divided by its own spread, so that they count alike; else all by one that they share, so that the unit of the table
-//! is no information. What [`Standardize::Auto`] decides, and why.
+//! [`Scaling`]: features centred and divided by their spread over the training rows. Columns of different units are divided each by
+//! its own spread, so that they count alike; columns of one unit share one divisor, so that the unit of the table is no
+//! information. Holds the rules of [`Standardize::Auto`] and their reasons.
 
 use serde::{Deserialize, Serialize};
 use web_time::Instant;
@@ -14,37 +14,37 @@ use crate::data::column_spread::{self, Column};
 use crate::engine::Engine;
 use crate::rules::config::Standardize;
 
-/// Columns are scaled where the widest reach this many times as far from zero as the narrowest.
+/// Columns are scaled if the widest reach this many times as far from zero as the narrowest.
 const REACH_RATIO: f64 = 30.0;
-/// Or where the widest column spreads this many times as far as the one in the middle: a few columns then outweigh all others. Of
-/// principal components the first spreads some 10 times as far.
+/// Columns are scaled if the widest spreads this many times as far as the median one: a few columns then outweigh all others. The
+/// first principal component spreads some 10 times as far as the median one.
 const SPREAD_RATIO: f64 = 20.0;
-/// Or where the column in the middle lies this many of its spreads away from zero: cosines of such rows are all near 1.
+/// Columns are scaled if the median one lies this many of its spreads away from zero: cosines of such rows are all near 1.
 const OFFSET_RATIO: f64 = 20.0;
-/// The least spread of a feature: weights that take it as it is in the file would be too large to compute with.
+/// The least spread of a feature: folded weights, which take the feature unscaled, would be too large to compute with.
 const LEAST_SPREAD: f32 = 1e-15;
-/// Rows that are read at once, and from one word of it to the next where no time is kept.
+/// Rows that are read at once, and rows between two progress messages if no time is kept.
 const TILE_ROWS: usize = 256;
 const TELL_ROWS: u64 = 4096;
-/// What goes on meanwhile.
+/// Progress message of the pass over the features.
 const LOOKING: &str = "looking at the scale of the features";
 
-/// What is done to features before anything else sees them.
+/// Scaling that features get before anything else reads them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ScalingKind {
-    /// Nothing: they are taken as they come.
+    /// No scaling.
     #[default]
     None,
-    /// Each is centred, and all are divided by the same number, the root of their mean variance: directions and distances between
+    /// Each column is centred, and all are divided by one number, the root of their mean variance: directions and distances between
     /// rows stay as they are, about the mean row.
     Common,
-    /// Each is centred and divided by its own standard deviation.
+    /// Each column is centred and divided by its own standard deviation.
     Columns,
 }
 
 impl ScalingKind {
-    /// What scores of such features are called.
+    /// Name of the untrained features in score reports.
     pub fn scored(self) -> &'static str {
         match self {
             Self::None => "raw features",
@@ -57,13 +57,14 @@ impl ScalingKind {
 /// `(x - shift) scale` for each feature.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scaling {
-    /// What is taken off a feature: its mean over the training rows.
+    /// Subtracted from each feature: its mean over the training rows.
     pub shift: Vec<f32>,
-    /// What it is then multiplied by: 1 / a standard deviation, its own or that of all; 0 for a feature that is constant there.
+    /// Factor after the shift: 1 / a standard deviation, its own or that of all; 0 for a feature that is constant over the training
+    /// rows.
     pub scale: Vec<f32>,
 }
 
-/// A scaling, and in a sentence what was done and why.
+/// A scaling, its kind, and a sentence with the reason for it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Decision {
     pub(crate) scaling: Scaling,
@@ -80,7 +81,7 @@ impl Scaling {
         }
     }
 
-    /// What [`Standardize::Auto`] does where these rows are the training rows.
+    /// The scaling of [`Standardize::Auto`] with these training rows.
     ///
     /// # Errors
     /// As [`crate::RowSource::read`].
@@ -115,8 +116,8 @@ impl Scaling {
         }
     }
 
-    /// Decides by the training rows `rows`, reading each once; reads none where the setting is `false`. Without `centres` features of
-    /// one unit are left as they are.
+    /// Decides by the training rows `rows`, reading each once; reads none if the setting is `false`. Without `centres`, features of
+    /// one unit are left unscaled.
     ///
     /// # Errors
     /// As [`crate::RowSource::read`] and [`Engine::breathe`]; [`Error::Data`] for features whose spread is too small.
@@ -191,7 +192,7 @@ impl Scaling {
     }
 }
 
-/// Looks at every column of some rows, and says between two tiles of them how many were read.
+/// Collects statistics of every column over some rows; calls `between` after each tile with the number of rows read.
 async fn look(
     dataset: &Dataset,
     rows: &[u32],
@@ -214,10 +215,10 @@ async fn look(
     Ok(columns)
 }
 
-/// The columns of the training rows.
+/// Statistics of the columns over the training rows.
 struct Columns {
     all: Vec<Column>,
-    /// Which of them say nothing.
+    /// Set for columns that are constant.
     constant: Vec<bool>,
 }
 
@@ -227,7 +228,7 @@ impl Columns {
         Self { all, constant }
     }
 
-    /// Those that say something.
+    /// Columns that are not constant.
     fn changing(&self) -> impl Iterator<Item = &Column> {
         let columns = self.all.iter().zip(&self.constant);
         columns.filter(|(_, is)| !**is).map(|(column, _)| column)
@@ -260,9 +261,9 @@ impl Columns {
         }
     }
 
-    /// Whether each column is better scaled by itself, and why. Columns that say nothing have no say.
+    /// Kind of scaling for these columns, and the reason. Constant columns do not count.
     fn judge(&self) -> (ScalingKind, String) {
-        // In logarithms, so that of two columns the larger does not speak for both.
+        // In logarithms, so that of two columns the larger does not decide for both.
         let reaches = sorted(self.changing().map(|column| column.reach().ln()));
         if reaches.is_empty() {
             return (ScalingKind::None, "no column ever changes".to_owned());
@@ -299,7 +300,7 @@ impl Columns {
         }
     }
 
-    /// What to say of columns that say nothing.
+    /// Sentence part on constant columns, which are left out.
     fn without(&self, name: impl Fn(usize) -> String) -> String {
         let constant = self.constant.iter().enumerate().filter(|(_, is)| **is);
         let names: Vec<String> = constant.map(|(column, _)| name(column)).collect();
@@ -322,14 +323,14 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// The value below which so large a part of the ascending `values` lies, between neighbours in proportion.
+/// Percentile of the ascending `values`, interpolated linearly; `part` is in 0 ..= 1.
 fn percentile(values: &[f64], part: f64) -> f64 {
     let at = part * (values.len() - 1) as f64;
     let (low, high) = (at.floor() as usize, at.ceil() as usize);
     values[low] + (at - at.floor()) * (values[high] - values[low])
 }
 
-/// Two digits, as a person says it.
+/// Rounds a ratio to two digits.
 fn rounded(ratio: f64) -> String {
     match ratio {
         ..10.0 => format!("{ratio:.1}"),
@@ -401,7 +402,7 @@ mod tests {
             let sum: f32 = ones.iter().skip(column).step_by(3).sum();
             assert!(sum.abs() < 1e-5, "{sum}");
         }
-        // Differences keep their proportions.
+        // Differences keep their ratios.
         let steps = |i: usize| (rows[1][i] - rows[0][i], ones[3 + i] - ones[i]);
         let ((a, b), (x, y)) = (steps(0), steps(2));
         assert!((a / x - b / y).abs() < 1e-6);
@@ -456,7 +457,7 @@ mod tests {
             };
             Columns::new(sizes.iter().map(column).collect()).judge()
         };
-        // Fewer than a tenth of them.
+        // Less than a tenth of the columns.
         for (large, few) in [(5000.0, 3), (25.0, 1)] {
             let mut sizes = vec![1.0; 32];
             sizes[..few].fill(large);
@@ -466,14 +467,14 @@ mod tests {
                 "{why}"
             );
         }
-        // As principal components are.
+        // Spreads like those of principal components.
         let components: Vec<f32> = (1..=50).map(|at| 10.0 / (at as f32).sqrt()).collect();
         assert_eq!(judged(&components).0, ScalingKind::Common);
     }
 
     #[test]
     fn columns_of_different_units_are_scaled_and_so_are_columns_far_from_zero() {
-        // Metres and grams; the third never changes and has no say.
+        // Metres and grams; the third column is constant and does not count.
         let units = [[1.7, 70e3, 1.0], [1.6, 52e3, 1.0], [1.9, 95e3, 1.0]];
         let decision = decide(&units, Standardize::Auto);
         let why = decision.why.expect("says why");

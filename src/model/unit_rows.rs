@@ -1,5 +1,5 @@
-//! [`UnitRows`]: rows on their way to an engine, over their length, a tile at a time: as they are stored, or through a
-//! model. What searches and evaluations read from, however large it is.
+//! [`UnitRows`]: source of rows for searches and evaluations, of any size: stored rows or rows through a head, brought to an engine
+//! at unit length, a tile at a time.
 
 use crate::base::error::Result;
 #[cfg(not(target_arch = "wasm32"))]
@@ -12,42 +12,42 @@ use crate::kernels::{normalize, stride};
 use crate::model::embedding_model::{EmbeddingModel, Tile};
 use crate::model::features::{FeatureStore, pad};
 
-/// Rows that go through a head at once, at most.
+/// The most rows that go through a head at once.
 pub(crate) const TILE_ROWS: usize = 256;
 
-/// What sending a value and dividing it by the length of its row counts for.
+/// Operations per value that are accounted for the upload and the normalization of a row.
 const OPERATIONS_PER_VALUE: f64 = 32.0;
 
-/// Where rows come from.
+/// Source of rows.
 #[derive(Debug)]
 pub(crate) enum UnitRows<'a> {
-    /// As they are stored.
+    /// Rows as they are stored.
     Stored {
-        /// All that are stored.
+        /// All stored rows.
         rows: &'a RowSource,
-        /// Those that are meant, in order; all where it is `None`.
+        /// The chosen rows, in order; `None` for all.
         chosen: Option<&'a [u32]>,
     },
-    /// As a head sees them, scaled, and through the head.
+    /// Scaled features, through a head if there is one.
     Embedded {
-        /// The features of all.
+        /// Features of all rows.
         features: &'a mut FeatureStore,
-        /// What the features are of.
+        /// Dataset that the features are of.
         dataset: &'a Dataset,
-        /// The head; the scaled features themselves where there is none.
+        /// The head; `None` for the scaled features themselves.
         model: Option<&'a EmbeddingModel>,
-        /// Room for its rows.
+        /// Buffers of the head's forward pass.
         tile: &'a mut Tile,
-        /// Those that are meant, in order.
+        /// The chosen rows, in order.
         chosen: &'a [u32],
     },
 }
 
-/// Bytes of rows that several cores bring at once, straight to where they stay.
+/// Bytes of rows that several cores read at once, directly into their destination.
 #[cfg(not(target_arch = "wasm32"))]
 const SHARED_BYTES: u64 = 8 << 20;
 
-/// Stored rows of a tile: what one submit carries, or what is worth sharing.
+/// Stored rows of a tile: as many as one submit carries, or as pay for sharing among cores.
 fn stored_tile(to: &DeviceVec<f32>, stride: usize) -> usize {
     let bytes = match to {
         #[cfg(not(target_arch = "wasm32"))]
@@ -58,7 +58,7 @@ fn stored_tile(to: &DeviceVec<f32>, stride: usize) -> usize {
 }
 
 impl UnitRows<'_> {
-    /// How many rows.
+    /// Number of rows.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Stored { rows, chosen: None } => rows.rows(),
@@ -77,7 +77,7 @@ impl UnitRows<'_> {
         }
     }
 
-    /// What bringing a row counts for.
+    /// Operations that are accounted for one row.
     pub(crate) fn operations(&self) -> f64 {
         let forward = match self {
             Self::Embedded {
@@ -88,10 +88,10 @@ impl UnitRows<'_> {
         forward + OPERATIONS_PER_VALUE * stride(self.dim()) as f64
     }
 
-    /// Puts these rows, by their place among those that are meant, over their length into `to` from row `at` on.
+    /// Writes these rows, numbered within the chosen ones, at unit length into `to` from row `at` on.
     ///
     /// # Errors
-    /// What reading a file says; [`crate::Error::Device`], and [`crate::Error::Stopped`] between slices.
+    /// Errors of reading a file; [`crate::Error::Device`], and [`crate::Error::Stopped`] between slices.
     pub(crate) async fn bring(
         &mut self,
         engine: &Engine,
@@ -106,7 +106,7 @@ impl UnitRows<'_> {
         Ok(())
     }
 
-    /// The same as a part of other work, in its order.
+    /// Writes rows as [`UnitRows::bring`] does, as a part of other work and in its order.
     ///
     /// # Errors
     /// As [`UnitRows::bring`].
@@ -120,7 +120,7 @@ impl UnitRows<'_> {
         self.bring_each(slices, &mut places, to, at).await
     }
 
-    /// The same: one function for all kinds of iterators, as it is long.
+    /// Body of [`UnitRows::bring_among`]: compiled once for all iterators, as it is long.
     async fn bring_each(
         &mut self,
         slices: &mut Slices<'_>,
@@ -161,7 +161,7 @@ impl UnitRows<'_> {
                             dense.clear();
                             rows.read(&numbers, &mut dense).await?;
                             check_squares(&numbers, &dense, dim)?;
-                            // Straight to where they stay.
+                            // Uploaded directly to their destination.
                             let first = (at * stride) as u64;
                             if dim == stride {
                                 slices.upload(to, first, &dense).await?;

@@ -1,5 +1,5 @@
-//! [`Thinned`]: what is kept of a run's steps and evaluations. All of a short run; of a long one every second, fourth, eighth .. and
-//! the last, so that a run of millions of steps holds no more than one of some thousands.
+//! [`Thinned`]: the steps and evaluations of a run that are kept: all of a short run; of a long one every second, fourth, eighth ..
+//! and the last, so that a run of millions of steps holds no more than one of some thousands.
 
 use std::fmt::{self, Formatter};
 
@@ -11,24 +11,24 @@ use crate::base::memory::reserve;
 use crate::rules::miners::MiningCounts;
 use crate::train::trainer::{Evaluation, StepReport};
 
-/// Steps that are kept at most, and one.
+/// The most steps that are kept, beside the last.
 const MOST_STEPS: u64 = 16_384;
-/// Evaluations that are kept at most, and the first, the best and the last.
+/// The most evaluations that are kept, beside the first, the best and the last.
 const MOST_EVALUATIONS: u64 = 4_096;
 
-/// Evaluations that are read of a checkpoint at most.
+/// The most evaluations that are read from a checkpoint.
 const MOST_READ: usize = 1 << 16;
 
-/// Of so many, which are numbered one by one, one in how many is kept: the least power of two that keeps no more than `most`.
+/// Spacing of the entries that are kept of `count` numbered ones: the least power of two that keeps no more than `most`.
 fn one_in(count: u64, most: u64) -> u64 {
     count.div_ceil(most).max(1).next_power_of_two()
 }
 
-/// Entries in the order of their steps, of which few enough are kept.
+/// Entries in the order of their steps, thinned to a bounded number.
 #[derive(Clone, Debug)]
 pub(super) struct Thinned<T> {
     kept: Vec<T>,
-    /// One in so many is kept.
+    /// Spacing of the entries that are kept.
     one_in: u64,
 }
 
@@ -49,10 +49,10 @@ impl<T> std::ops::Deref for Thinned<T> {
     }
 }
 
-/// Reads evaluations of no more than a run of an earlier version kept: of steps without end nothing is held.
+/// Reads at most as many evaluations as a run of an earlier version kept: an endless list is not held.
 ///
 /// # Errors
-/// What the reader says, and where they are more.
+/// Errors of the reader, and an error for more evaluations.
 pub(super) fn few<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Evaluation>, D::Error> {
     struct Few;
     impl<'de> Visitor<'de> for Few {
@@ -77,12 +77,12 @@ pub(super) fn few<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Evaluation>,
 }
 
 impl Thinned<StepReport> {
-    /// One step in how many is kept of a run of so many.
+    /// Spacing of the steps that are kept of a run of `steps` steps.
     pub(super) fn steps_in(steps: u64) -> u64 {
         one_in(steps, MOST_STEPS)
     }
 
-    /// Makes room for all that a run of so many steps keeps: it is held from the start, and does not grow by the step.
+    /// Reserves memory for all entries that a run of `steps` steps keeps: it is held from the start, and does not grow by the step.
     ///
     /// # Errors
     /// [`crate::Error::NoMemory`].
@@ -94,7 +94,7 @@ impl Thinned<StepReport> {
             most.saturating_sub(len) as u64,
             "the history of the run",
         )?;
-        // Written, so that the system hands it out now. The compiler must not see that nobody reads it.
+        // Written, so that the system commits the memory now. The compiler must not see that nobody reads it.
         let blank = StepReport {
             step: 0,
             loss: 0.0,
@@ -107,7 +107,7 @@ impl Thinned<StepReport> {
         Ok(())
     }
 
-    /// Takes in the next step.
+    /// Adds the next step.
     pub(super) fn push(&mut self, report: StepReport) {
         let one_in = Self::steps_in(report.step);
         self.add(report, one_in, |report| report.step.is_multiple_of(one_in));
@@ -115,8 +115,8 @@ impl Thinned<StepReport> {
 }
 
 impl Thinned<Evaluation> {
-    /// Takes in the next evaluation of a run that is evaluated after every `every` steps. `better` says whether the first of two
-    /// is the better one: the best stays.
+    /// Adds the next evaluation of a run that is evaluated after every `every` steps. `better` tells if the first of two is the
+    /// better one: the best is kept.
     pub(super) fn push_evaluation(
         &mut self,
         evaluation: Evaluation,
@@ -137,9 +137,9 @@ impl Thinned<Evaluation> {
 }
 
 impl<T> Thinned<T> {
-    /// Adds an entry. Of those before it the ones stay that `stays` names: one in so many.
+    /// Adds an entry. Of the entries before it those for which `stays` holds are kept: one in `one_in`.
     fn add(&mut self, entry: T, one_in: u64, stays: impl Fn(&T) -> bool) {
-        // The last one stayed for as long as it was the last.
+        // The entry before was kept only while it was the last.
         if self.kept.last().is_some_and(|last| !stays(last)) {
             self.kept.pop();
         }
@@ -165,7 +165,7 @@ mod tests {
             assert_eq!(room as u64, steps.min(MOST_STEPS) + 1);
             (1..=steps).for_each(|step| kept.push(report(step)));
             assert_eq!(kept.kept.capacity(), room);
-            // Of a run that goes on, too.
+            // Also for a run that goes on.
             kept.make_room(steps).expect("there is memory");
             assert_eq!(kept.last().map_or(0, |last| last.step), steps);
         }

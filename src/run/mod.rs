@@ -1,6 +1,6 @@
 //! [`Run`]: a training run from its baseline to its verdict, one slice of work at a time.
 //!
-//! The command line and the page's worker both turn this crank; what comes out is the report that `--json` prints.
+//! The command line and the page's worker both drive it; the result is the report that `--json` prints.
 
 pub(crate) mod warnings;
 
@@ -43,7 +43,7 @@ use crate::train::trainer::{
     Evaluation, Map as Through, Neighbourhood, Scored, StepReport, Trainer,
 };
 
-/// A run under way.
+/// A run in progress.
 #[derive(Debug)]
 pub struct Run {
     trainer: Trainer,
@@ -54,36 +54,36 @@ pub struct Run {
     verdict: Option<String>,
     compared: Vec<Compared>,
     warnings: Warnings,
-    /// Scored rows that are equal to a training row, or nearly so; ascending.
+    /// Scored rows that are equal or nearly equal to a training row; ascending.
     copies: Vec<u32>,
     axes: Axes,
     elapsed_ms: f64,
-    /// Whether maps are drawn, and the embeddings for one that came with the evaluation at a step.
+    /// Maps are drawn; `placed` has the embeddings for one that came with the evaluation at a step.
     watched: bool,
     placed: Option<(u64, Embeddings)>,
-    /// The evaluation that is next, where it came with the steps before it.
+    /// The next evaluation, if it came with the steps before it.
     ahead: Option<Scored>,
     /// The last map.
     map: Option<Map>,
-    /// What tells the data from other data, once a checkpoint asked.
+    /// Fingerprint of the data, once a checkpoint needed it.
     data_mark: OnceCell<saved::Data>,
-    /// Engine and adapter of a run that was brought here and did nothing here yet.
+    /// Engine and adapter of a restored run that has done no work here yet.
     ran_on: Option<(String, String)>,
 }
 
-/// What a slice of work brought.
+/// Result of a slice of work.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Progress {
     /// Steps were taken.
     Steps(Vec<StepReport>),
-    /// The validation side was scored; the first time by its baselines too.
+    /// The validation side was scored; the first time by the baselines too.
     Evaluated(Evaluation),
     /// The test side was scored: the run is over.
     Finished,
 }
 
-/// How well one side's embeddings find their class, every row a query.
+/// Scores of one side's embeddings, every row a query.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FullEvaluation {
     /// The side.
@@ -92,21 +92,21 @@ pub struct FullEvaluation {
     pub step: u64,
     /// Means over its rows.
     pub metrics: Metrics,
-    /// By k: the part of the rows with one of their class among the nearest k.
+    /// Recall@k by k: the part of the rows with one of their class among the nearest k.
     pub recall_at: BTreeMap<u64, f64>,
 }
 
-/// What the head is compared with.
+/// Scores of the baselines of the head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
-    /// The features as the head sees them, scaled or not, over their length.
+    /// The features as the head sees them, scaled or not, at unit length.
     pub raw: Scores,
-    /// Through the linear map of [`crate::LinearMap`], of no more outputs than the head; nothing where it cannot be
-    /// fitted, and a warning says why.
+    /// Scores of the linear map of [`crate::LinearMap`], of no more outputs than the head; `None` if it cannot be fitted, and a
+    /// warning has the reason.
     pub linear: Option<Scores>,
-    /// Outputs of that map, without the constant: 8, 16, 32 .. or all that there are, whichever does best on the validation rows.
+    /// Outputs of the linear map, without the constant: 8, 16, 32 .. or all, by their scores on the validation rows.
     pub linear_dimensions: Option<usize>,
-    /// Whether it does better with a constant output beside them.
+    /// The linear map has a constant output beside them, which does better.
     #[serde(default)]
     pub linear_constant: bool,
 }
@@ -114,23 +114,23 @@ pub struct Baseline {
 /// The k of recall@k of a full evaluation; recall@1 is precision@1.
 const RECALL_AT: [u64; 4] = [2, 4, 8, 16];
 
-/// The account of the memory, for a report.
+/// Memory use of a run, for a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryReport {
     /// Bytes in use.
     pub live_bytes: u64,
-    /// The most that was ever in use or on its way back.
+    /// The most bytes that were ever in use or being freed.
     pub peak_bytes: u64,
-    /// What the run stays within.
+    /// Budget of the run.
     pub budget_bytes: u64,
-    /// Bytes in use, by what for.
+    /// Bytes in use, by purpose.
     pub by_purpose: BTreeMap<String, u64>,
 }
 
-/// What the data was.
+/// Description of the data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataReport {
-    /// A sample's or a file's name.
+    /// Name of a sample or of a file.
     pub name: String,
     /// Rows in all.
     pub rows: usize,
@@ -138,57 +138,57 @@ pub struct DataReport {
     pub dim: usize,
     /// Classes in all.
     pub classes: usize,
-    /// Rows that train.
+    /// Training rows.
     pub train: usize,
-    /// Rows that steer.
+    /// Validation rows.
     pub validation: usize,
-    /// Rows that are scored at the end.
+    /// Test rows, which are scored at the end.
     pub test: usize,
-    /// What was decided while reading, and about the scale of the features, in words.
+    /// Notes on decisions while reading, and on the scale of the features.
     pub notes: Vec<String>,
-    /// Whether every feature was scaled to mean 0 and spread 1.
+    /// Every feature was scaled to mean 0 and spread 1.
     pub standardized: bool,
-    /// What was done to the features before anything else saw them.
+    /// Scaling of the features.
     #[serde(default)]
     pub scaling: ScalingKind,
-    /// What became of cells without a number.
+    /// Treatment of cells without a number.
     #[serde(default)]
     pub missing: Missing,
-    /// How its numbers are written, where a mark in them was chosen or told.
+    /// Number format, if a mark in the numbers was chosen or told.
     #[serde(default)]
     pub marks: Marks,
-    /// The column by which labels of another file were joined to the rows; none where they stand in the same order.
+    /// Column by which labels of another file were joined to the rows; `None` if they are in the same order.
     #[serde(default)]
     pub on: Option<String>,
-    /// Labels that mean that a row has no class, where they were chosen.
+    /// Labels that mean that a row has no class, if they were chosen.
     #[serde(default)]
     pub unlabelled: Option<Vec<String>>,
-    /// The rows of the file that were left out.
+    /// Rows of the file that were left out.
     #[serde(default)]
     pub left_out: LeftOut,
-    /// The column or array that the labels come from, where the data names one.
+    /// Column or array that the labels come from, if the data names one.
     #[serde(default)]
     pub label_column: Option<String>,
-    /// What each column of a table is taken for, and why.
+    /// Role of each column of a table, and the reason.
     #[serde(default)]
     pub columns: Vec<ColumnRole>,
 }
 
-/// Everything that a run has to say.
+/// Report of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunReport {
-    /// The version of Nearfar; empty where it was not written down.
+    /// Version of Nearfar; empty if it was not recorded.
     #[serde(default)]
     pub version: String,
     /// `gpu` or `cpu`.
     pub engine: String,
     /// The name of the adapter.
     pub adapter: String,
-    /// The work itself, without start-up and reading or writing files.
+    /// Time of the work itself, without start-up and reading or writing files.
     pub elapsed_ms: f64,
-    /// The account of the memory.
+    /// Memory use of the run.
     pub memory: MemoryReport,
-    /// What the data was.
+    /// Description of the data.
     pub data: DataReport,
     /// The settings.
     pub config: TrainConfig,
@@ -196,32 +196,32 @@ pub struct RunReport {
     pub steps: u64,
     /// Every step; of more than 16,384 every second, fourth, eighth .. and the last.
     pub history: Vec<StepReport>,
-    /// One step in so many is in `history`.
+    /// Spacing of the steps in `history`.
     #[serde(default = "every_step")]
     pub history_one_in: u64,
     /// Every evaluation; of more than 4,096 every second, fourth, eighth .., the first, the best and the last.
     pub evaluations: Vec<Evaluation>,
-    /// The scores of the trained head.
+    /// Scores of the trained head.
     pub r#final: Option<Scores>,
-    /// The step whose head is taken, where an earlier one than the last did better on the validation rows.
+    /// Step of the final head, if an earlier one than the last did better on the validation rows.
     #[serde(default)]
     pub kept_step: Option<u64>,
-    /// What it is compared with.
+    /// Scores of the baselines.
     pub baseline: Baseline,
-    /// The comparison in a sentence.
+    /// Comparison with the baselines, in a sentence.
     pub verdict: Option<String>,
-    /// The comparison in numbers: with raw features, and with the linear map where there is one.
+    /// Comparison in numbers: with raw features, and with the linear map if there is one.
     #[serde(default)]
     pub compared: Vec<Compared>,
-    /// What is likely wrong, in sentences.
+    /// Likely problems, in sentences.
     pub warnings: Vec<String>,
 }
 
 impl RunReport {
-    /// Sees that what it says is such as a run comes to: it may have been read from anywhere.
+    /// Checks that the values are such as a run can have: a report may have been read from anywhere.
     ///
     /// # Errors
-    /// What is wrong, in words after "its".
+    /// The problem, in words after "its".
     pub(crate) fn check(&self) -> Result<(), String> {
         sound::report(self)
     }
@@ -245,7 +245,7 @@ impl Run {
         })
     }
 
-    /// A run that has nothing to say yet.
+    /// A run without any results yet.
     fn of(trainer: Trainer) -> Self {
         Self {
             trainer,
@@ -268,7 +268,7 @@ impl Run {
         }
     }
 
-    /// Engine and adapter of its last work.
+    /// Engine and adapter of the last work.
     fn ran_on(&self) -> (String, String) {
         self.ran_on.clone().unwrap_or_else(|| {
             let device = self.device();
@@ -276,18 +276,18 @@ impl Run {
         })
     }
 
-    /// Takes in which rows are copies of others, as a look at the rows found: the test is scored without them too.
+    /// Records the rows that a survey found to be copies of others: the test is scored without them too.
     pub fn see_copies(&mut self, survey: &Survey) {
         self.copies = survey.copies(self.trainer.sides());
     }
 
-    /// Takes in what a look at the rows of a new run found: what of it speaks against the scores becomes a warning.
+    /// Records a survey of the rows of a new run: findings that cast doubt on the scores become warnings.
     pub fn see_survey(&mut self, survey: &Survey) {
         self.see_copies(survey);
         self.warnings.see_survey(survey, self.trainer.sides());
     }
 
-    /// Does the next slice of work; `at_most` bounds its steps. Between slices a browser has its turn.
+    /// Runs the next slice of work, of at most `at_most` steps. Between slices a browser has its turn.
     ///
     /// # Errors
     /// As [`Trainer::advance`] and [`Trainer::evaluate`].
@@ -361,14 +361,14 @@ impl Run {
         Ok(Progress::Steps(reports))
     }
 
-    /// Whether no evaluation before did as well on the validation rows.
+    /// Tells if no evaluation before did as well on the validation rows.
     fn is_best(&self, evaluation: &Evaluation) -> bool {
         let before = self.evaluations.iter().filter_map(score);
         score(evaluation).is_some_and(|now| before.fold(0.0, f64::max) < now)
     }
 
-    /// Gives the head the weights of an earlier step where they did clearly better on the validation rows than the last ones, and
-    /// finds that evaluation.
+    /// Gives the head the weights of an earlier step if they did clearly better on the validation rows than the last ones, and
+    /// returns the evaluation of the weights that the head has then.
     async fn take_best(&mut self) -> Result<Option<Evaluation>> {
         let last = self.evaluations.last().cloned();
         let best = self.trainer.kept_step().and_then(|step| {
@@ -411,8 +411,8 @@ impl Run {
         })
     }
 
-    /// Lets so many test rows at most be scored at the end: a seeded sample of them, each against all others. Before the end only, and
-    /// also where scoring was stopped midway: it begins again.
+    /// Limits the test rows that are scored at the end to `queries`: a seeded sample of them, each against all others. Applies
+    /// before the end only, and also if scoring was stopped midway: it begins again.
     pub fn score_fewer(&mut self, queries: usize) {
         let most = self.trainer.config().test_queries;
         if self.head.is_none() && (most == 0 || most > queries) {
@@ -420,11 +420,11 @@ impl Run {
         }
     }
 
-    /// Lets the run take this many steps in all. One that was over goes on, bit for bit as if it had been given as many from the
-    /// start, and the test side is scored again at its new end.
+    /// Sets the number of steps of the run. A finished run goes on, bit for bit as if it had been given this number from the start,
+    /// and the test side is scored again at its new end.
     ///
     /// # Errors
-    /// [`Error::Config`] for no more steps than are done, and more than a run takes.
+    /// [`Error::Config`] for no more steps than are done, and for more than a run can take.
     pub fn train_to(&mut self, steps: u64) -> Result<()> {
         let done = self.step();
         let asked = TrainConfig {
@@ -450,7 +450,7 @@ impl Run {
         Ok(())
     }
 
-    /// Scores the test side, by the baselines and embedded.
+    /// Scores the test side by the head and by the baselines, and gives the verdict.
     async fn finish(&mut self) -> Result<()> {
         let taken = self.take_best().await?;
         let test = self.trial(Side::Test).await?;
@@ -498,7 +498,7 @@ impl Run {
         Ok(())
     }
 
-    /// Scores a side by the head and by its baselines; nothing where no row has another of its class.
+    /// Scores a side by the head and by the baselines; `None` if no row has another of its class.
     async fn trial(&mut self, side: Side) -> Result<Option<Trial>> {
         let mut judged = [Through::Head, Through::Raw, Through::Linear].map(|map| (map, None));
         for (map, judged) in &mut judged {
@@ -514,8 +514,8 @@ impl Run {
         }))
     }
 
-    /// The side that may be looked at now: the test side once the run is over, until then the validation side, or the
-    /// training side where nothing steers.
+    /// Side that may be scored now: the test side once the run is over, until then the validation side, or the training side if
+    /// there are no validation rows.
     fn side(&self) -> Side {
         let sides = self.trainer.sides();
         [Side::Test, Side::Validation, Side::Train]
@@ -525,7 +525,7 @@ impl Run {
             .unwrap_or(Side::Train)
     }
 
-    /// Finds the rows nearest to a row of the side that [`Run::map`] shows; nothing where it is of another.
+    /// Finds the rows nearest to a row of the side that [`Run::map`] shows; `None` if the row is of another side.
     ///
     /// # Errors
     /// As [`Trainer::neighbours`].
@@ -533,13 +533,13 @@ impl Run {
         self.trainer.neighbours(self.side(), row).await
     }
 
-    /// Forecasts [`Run::evaluate_all`] of the side that it would score now.
+    /// Forecasts [`Run::evaluate_all`] for the side that it would score now.
     pub fn plan_evaluate_all(&self, rate: &Rate) -> (Side, Forecast) {
         (self.side(), self.trainer.plan_score(self.side(), rate))
     }
 
-    /// Scores the side that may be looked at, every row a query: the test side only once the run is over, as nothing of it
-    /// may steer. Nothing where no row has another of its class. Changes nothing of the run.
+    /// Scores the side that may be scored now, every row a query: the test side only once the run is over, as it must not influence
+    /// the run. `None` if no row has another of its class. The run stays as it is.
     ///
     /// # Errors
     /// As [`Trainer::evaluate`].
@@ -557,8 +557,8 @@ impl Run {
         }))
     }
 
-    /// Finds a threshold on the validation side and reports what it does on the test side: once the run is over, as nothing of
-    /// that side may steer. Changes nothing of the run.
+    /// Finds a threshold on the validation side and reports its rates on the test side: once the run is over, as the test side must
+    /// not influence the run. The run stays as it is.
     ///
     /// # Errors
     /// As [`Trainer::find_threshold`]; [`Error::Config`] before the run is over.
@@ -583,7 +583,7 @@ impl Run {
         )
     }
 
-    /// The rows whose embeddings come with an evaluation.
+    /// Rows whose embeddings come with an evaluation.
     fn watched_rows(&self) -> Vec<u32> {
         match self.watched {
             true => self.map_rows().1,
@@ -591,8 +591,7 @@ impl Run {
         }
     }
 
-    /// Somebody looks on: what [`Run::map`] and [`Trainer::hardest`] need comes with evaluations and steps, so that
-    /// nobody waits for it.
+    /// Makes evaluations and steps bring what [`Run::map`] and [`Trainer::hardest`] need, so that a viewer does not wait for it.
     #[must_use]
     pub fn watched(mut self) -> Self {
         self.watched = true;
@@ -600,8 +599,8 @@ impl Run {
         self
     }
 
-    /// Where rows lie now: of the test side once the run is over, until then of the validation side, or of the training
-    /// side where nothing steers.
+    /// Current map of the rows: of the test side once the run is over, until then of the validation side, or of the training side
+    /// if there are no validation rows.
     ///
     /// # Errors
     /// As [`Trainer::embed`].
@@ -627,9 +626,9 @@ impl Run {
         Ok(map)
     }
 
-    /// Begins to place the rows of the last [`Run::map`] by UMAP, from where they lie there: by their features, scaled where the run
-    /// scales them, and by their embeddings. Finds the 15 nearest of each, fewer where there are fewer, within what the budget
-    /// leaves.
+    /// Starts UMAP layouts of the rows of the last [`Run::map`], from their places there: one of their features, scaled if the run
+    /// scales them, and one of their embeddings. Finds the 15 nearest rows of each, or all if there are fewer, within the remaining
+    /// budget.
     ///
     /// # Errors
     /// [`Error::Config`] before there is a map; as [`Trainer::embed`], [`KnnIndex::new`] and [`KnnIndex::search`].
@@ -647,7 +646,7 @@ impl Run {
         Ok([before, after])
     }
 
-    /// A layout of these rows by UMAP, from these points on.
+    /// A UMAP layout of these rows that starts from these points.
     async fn layout(&mut self, rows: Embeddings, start: &[[f32; 2]]) -> Result<Umap> {
         let Embeddings { values, dim } = rows;
         let k = umap::NEIGHBOURS.min(start.len().saturating_sub(1));
@@ -677,18 +676,18 @@ impl Run {
         self.trainer.step()
     }
 
-    /// The step whose head is taken, where it is not the last.
+    /// Step of the final head, if it is not the last.
     fn kept_step(&self) -> Option<u64> {
         let step = self.trainer.kept_step();
         step.filter(|_| self.trainer.uses_kept())
     }
 
-    /// Whether the test side was scored.
+    /// Tells if the test side was scored.
     pub fn is_finished(&self) -> bool {
         self.head.is_some()
     }
 
-    /// The scores that the head is compared with, so far.
+    /// Scores of the baselines so far.
     pub fn baseline(&self) -> Baseline {
         self.baseline.unwrap_or_default()
     }
@@ -703,37 +702,37 @@ impl Run {
         self.verdict.clone()
     }
 
-    /// The same in numbers: with raw features, and with the linear map where there is one.
+    /// Comparison of head and baselines in numbers: with raw features, and with the linear map if there is one.
     pub fn compared(&self) -> &[Compared] {
         &self.compared
     }
 
-    /// What is likely wrong, and what would mend it.
+    /// Likely problems, with their remedies.
     pub fn warnings(&self) -> &[Warning] {
         self.warnings.said()
     }
 
-    /// The work so far, in milliseconds.
+    /// Time of the work so far, in milliseconds.
     pub fn elapsed_ms(&self) -> f64 {
         self.elapsed_ms
     }
 
-    /// The engine that it runs on.
+    /// Engine of the run.
     pub fn engine(&self) -> &Engine {
         self.trainer.engine()
     }
 
-    /// What it runs on.
+    /// Device of the run.
     pub fn device(&self) -> &DeviceInfo {
         self.trainer.engine().info()
     }
 
-    /// The account of the memory.
+    /// Memory use of the run.
     pub fn memory(&self) -> MemoryReport {
         MemoryReport::new(self.trainer.engine().ledger())
     }
 
-    /// What the data is.
+    /// Description of the data.
     pub fn data(&self) -> DataReport {
         let (dataset, sides) = (self.trainer.dataset(), self.trainer.sides());
         DataReport {
@@ -764,12 +763,12 @@ impl Run {
         }
     }
 
-    /// Ends the run and gives its engine back for another.
+    /// Ends the run and returns its engine for another.
     pub fn into_engine(self) -> Engine {
         self.trainer.into_engine()
     }
 
-    /// Everything that the run has to say so far.
+    /// Report of the run so far.
     pub fn report(&self) -> RunReport {
         let (engine, adapter) = self.ran_on();
         RunReport {
@@ -794,22 +793,22 @@ impl Run {
     }
 }
 
-/// That of reports which do not say otherwise.
+/// Spacing of the steps in reports that do not state it.
 fn every_step() -> u64 {
     1
 }
 
-/// What steers: [`both`], where there is a validation side.
+/// Score that the best step is chosen by: [`both`], if there is a validation side.
 fn score(evaluation: &Evaluation) -> Option<f64> {
     evaluation.validation.as_ref().map(both)
 }
 
-/// Whether the first did better.
+/// Tells if the first evaluation did better.
 fn is_better(one: &Evaluation, other: &Evaluation) -> bool {
     score(one) > score(other)
 }
 
-/// What steers: the nearest row and whole groups, counted alike.
+/// Score that the best step is chosen by: the nearest row and whole groups, counted alike.
 fn both(metrics: &Metrics) -> f64 {
     metrics.precision_at_1 + metrics.mean_average_precision_at_r
 }

@@ -1,4 +1,4 @@
-//! [`Checkpoint`]: a run as it was after a step, to go on from there bit for bit on the same engine and adapter.
+//! [`Checkpoint`]: the state of a run after a step, from which it goes on bit for bit on the same engine and adapter.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -27,27 +27,27 @@ const COUNTS: &str = "history.counts";
 /// Numbers of a step beside its loss.
 const NUMBERS: usize = 11;
 
-/// Where the data of a run comes from, as whoever started it calls it: it is kept in checkpoints and decides nothing.
+/// Names of a run's data, as the user gave them: they are kept in checkpoints and decide nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// A sample, a file, or several files in a list.
     pub data: String,
-    /// A column or a file of labels, where one was chosen.
+    /// A column or a file of labels, if one was chosen.
     pub labels: Option<String>,
-    /// The file of the test side, where there is one.
+    /// The file of the test side, if there is one.
     pub test_data: Option<String>,
-    /// Its labels.
+    /// Labels of the test side.
     pub test_labels: Option<String>,
-    /// What becomes of cells without a number.
+    /// Treatment of cells without a number.
     #[serde(default)]
     pub missing: Missing,
-    /// The columns of a table that are features, where they were chosen.
+    /// The columns of a table that are features, if they were chosen.
     #[serde(default)]
     pub columns: Columns,
 }
 
 impl Origin {
-    /// The same without the folders that files lie in: those are nobody else's business.
+    /// The origin without the folders of its files, which are private.
     pub(crate) fn without_folders(&self) -> Self {
         let name = |text: &String| without_folders(text);
         Self {
@@ -61,7 +61,7 @@ impl Origin {
     }
 }
 
-/// A file's name, and the array in it that was chosen; what names no file by its place stays as it is.
+/// Name of a file, and of the array in it that was chosen; text that is no absolute path stays as it is.
 fn without_folders(text: &str) -> String {
     match Path::new(text).is_absolute() {
         true => file_name(text),
@@ -69,9 +69,9 @@ fn without_folders(text: &str) -> String {
     }
 }
 
-/// The name of a file without the folders that it lies in; behind a colon stands an array of it.
+/// Name of a file without its folders; an array of it may follow after a colon.
 fn file_name(text: &str) -> String {
-    // Behind the colon of a Windows disk.
+    // After the colon of a Windows drive.
     let array = text.char_indices().find(|(at, c)| *at > 1 && *c == ':');
     let (path, array) = text.split_at(array.map_or(text.len(), |(at, _)| at));
     // Elsewhere a backslash may be a part of a name.
@@ -81,17 +81,17 @@ fn file_name(text: &str) -> String {
     format!("{name}{array}")
 }
 
-/// A saved run: its settings, and its state after a step. [`Run::resume`] goes on with it.
+/// A saved run: its settings, and its state after a step. [`Run::resume`] continues it.
 #[derive(Debug)]
 pub struct Checkpoint<'a> {
     said: Said,
     arrays: ArrayReader<'a>,
 }
 
-/// All of a checkpoint that is no array.
+/// JSON part of a checkpoint: everything but the arrays.
 #[derive(Debug, Serialize, Deserialize)]
 struct Said {
-    /// The program that saved it.
+    /// Program that saved it.
     program: String,
     engine: String,
     adapter: String,
@@ -102,7 +102,7 @@ struct Said {
     run: Saved,
 }
 
-/// What tells the data from other data.
+/// Identity of the data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Data {
     name: String,
@@ -112,7 +112,7 @@ pub(super) struct Data {
     fingerprint: String,
 }
 
-/// What a run holds beside its trainer and the history.
+/// State of a run beside its trainer and the history.
 #[derive(Debug, Serialize, Deserialize)]
 struct Saved {
     elapsed_ms: f64,
@@ -128,10 +128,11 @@ struct Saved {
 }
 
 impl<'a> Checkpoint<'a> {
-    /// Reads what [`Run::checkpoint`] gave.
+    /// Reads the bytes of [`Run::checkpoint`].
     ///
     /// # Errors
-    /// [`Error::Data`] for what is cut or changed, no checkpoint at all, or of another version, by its number.
+    /// [`Error::Data`] for bytes that are cut or changed, for no checkpoint at all, and for a checkpoint of another version, by its
+    /// number.
     pub fn read(bytes: &'a [u8]) -> Result<Self> {
         let (said, arrays) = checkpoint::read(bytes)?;
         let said: Said = serde_json::from_str(said).map_err(|error| {
@@ -156,7 +157,7 @@ impl<'a> Checkpoint<'a> {
         Ok(Self { said, arrays })
     }
 
-    /// Whether bytes begin as a checkpoint does, or are the start of one that was cut.
+    /// Tells if bytes begin as a checkpoint does, or are the start of one that was cut.
     pub fn begins(bytes: &[u8]) -> bool {
         checkpoint::begins(bytes)
     }
@@ -166,12 +167,12 @@ impl<'a> Checkpoint<'a> {
         self.said.trainer.step
     }
 
-    /// Whether the run was over: its test side is scored.
+    /// Tells if the run was over: its test side is scored.
     pub fn is_finished(&self) -> bool {
         self.said.run.head.is_some()
     }
 
-    /// The work until then, in milliseconds: of two checkpoints of a run it tells which is the later.
+    /// Time of the work until then, in milliseconds: of two checkpoints of a run, the later has more.
     pub fn elapsed_ms(&self) -> f64 {
         self.said.run.elapsed_ms
     }
@@ -181,7 +182,7 @@ impl<'a> Checkpoint<'a> {
         &self.said.config
     }
 
-    /// Where the data came from.
+    /// Origin of the data.
     pub fn origin(&self) -> &Origin {
         &self.said.origin
     }
@@ -196,7 +197,7 @@ impl<'a> Checkpoint<'a> {
         self.said.data.rows
     }
 
-    /// What to know where the run goes on elsewhere than it began: numbers may differ in their last bits.
+    /// Note for a run that goes on on another device: numbers may differ in their last bits.
     pub fn other_device(&self, device: &DeviceInfo) -> Option<String> {
         let Said {
             engine, adapter, ..
@@ -237,7 +238,7 @@ impl Data {
 /// A run as it is saved: a file to write.
 #[derive(Debug)]
 pub struct SavedRun<'a> {
-    /// All that is no array, as JSON.
+    /// JSON of everything but the arrays.
     said: String,
     arrays: ArrayWriter,
     history: &'a [StepReport],
@@ -250,10 +251,10 @@ impl SavedRun<'_> {
         checkpoint::len(&self.said, header.len() + bytes)
     }
 
-    /// Gives the file part by part, in order.
+    /// Calls `put` with the parts of the file, in order.
     ///
     /// # Errors
-    /// Those of `put`.
+    /// Errors of `put`.
     pub fn write(&self, put: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let (header, bytes) = self.arrays.header();
         let history = |name: &str, put: &mut Put<'_>| {
@@ -272,13 +273,12 @@ impl SavedRun<'_> {
 }
 
 impl Run {
-    /// Saves the run as it is now, between two steps: bytes that [`Checkpoint::read`] reads. Changes nothing of the run.
+    /// Saves the run as it is now, between two steps: bytes that [`Checkpoint::read`] reads. The run stays as it is.
     ///
-    /// What is on the device is read back a window of the engine's fixed buffer at a time: no memory of the budget is taken.
+    /// Device data is read back a window of the engine's fixed buffer at a time: no memory of the budget is taken.
     ///
     /// # Errors
-    /// [`Error::Data`] where the last step broke off, or the data can no longer be read; [`Error::Device`];
-    /// [`Error::NoMemory`].
+    /// [`Error::Data`] if the last step broke off, or the data can no longer be read; [`Error::Device`]; [`Error::NoMemory`].
     pub async fn checkpoint(&self, origin: &Origin) -> Result<Vec<u8>> {
         let saved = self.save(origin).await?;
         let mut file = Vec::new();
@@ -290,7 +290,8 @@ impl Run {
         Ok(file)
     }
 
-    /// The same, of which what grows with the run is written as it is made.
+    /// Saves the run as [`Run::checkpoint`] does, but as parts to write: those that grow with the run are made while they are
+    /// written.
     ///
     /// # Errors
     /// As [`Run::checkpoint`].
@@ -335,13 +336,13 @@ impl Run {
         })
     }
 
-    /// Goes on with a saved run, on an engine of its budget and the data that it began with.
+    /// Continues a saved run, on an engine of its budget and the data that it began with.
     ///
-    /// On the same engine and adapter all that follows is bit for bit what it would have been without the stop.
+    /// On the same engine and adapter all further results are bit for bit those of a run without the stop.
     ///
     /// # Errors
-    /// [`Error::Data`] for other data, with both fingerprints, and for a state that no run of these settings comes to; as
-    /// [`Run::new`] where the run does not fit.
+    /// [`Error::Data`] for other data, with both fingerprints, and for a state that no run of these settings can have; as
+    /// [`Run::new`] if the run does not fit.
     pub async fn resume(
         engine: Engine,
         dataset: Rc<Dataset>,
@@ -434,7 +435,7 @@ fn numbers(report: &StepReport) -> [u64; NUMBERS] {
     ]
 }
 
-/// The steps that were saved, of a run that did so many. Earlier versions saved all of them, however many: they are read one by one.
+/// The saved steps of a run that did `done` steps. Earlier versions saved all of them, however many: they are read one by one.
 fn taken(arrays: &ArrayReader<'_>, done: u64) -> Result<Thinned<StepReport>> {
     let losses = arrays.each::<f64>(LOSSES)?;
     let mut counts = arrays.each::<u64>(COUNTS)?;
@@ -501,7 +502,7 @@ mod tests {
         assert_eq!(file_name("sample:digits"), "sample:digits");
         assert_eq!(file_name("C:\\data\\rows.csv"), "rows.csv");
         assert_eq!(file_name("a/\\u{1b}[31m.csv"), "\\u{1b}[31m.csv");
-        // Columns, samples, and what a page has: names alone.
+        // Columns, samples, and names on the page: names alone.
         for name in ["obs/cell_type", "sample:digits", "rows.csv", ""] {
             assert_eq!(without_folders(name), name);
         }

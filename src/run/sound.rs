@@ -1,26 +1,26 @@
-//! What is read of a run, held to what a run can come to: a checkpoint or a history may be from anywhere, and what it says is shown.
+//! Checks of values that were read as a run's: a checkpoint or a history may be from anywhere, and its values are shown.
 
 use crate::search::metrics::{Metrics, Scores};
 use crate::train::trainer::{Evaluation, StepReport};
 
 use super::RunReport;
 
-/// Milliseconds that a run took at most: three hundred years.
+/// The most milliseconds of a run: three hundred years.
 const MOST_MS: f64 = 1e13;
 
-/// A diagnostic at most: the length of a gradient of many 32-bit numbers.
+/// The largest diagnostic: the length of a gradient of many 32-bit numbers.
 const MOST_NUMBER: f64 = 1e45;
 
-/// A standard error at most; of few groups it is large.
+/// The largest standard error; with few groups it is large.
 const MOST_ERROR: f64 = 1e3;
 
-/// What is wrong with what a run says, in words after "its".
+/// Problem of a run's values, in words after "its".
 type Fault = String;
 
-/// Sees that times, steps and scores are such as a run has.
+/// Checks that times, steps and scores are such as a run can have.
 ///
 /// # Errors
-/// What is wrong, in words.
+/// The problem, in words.
 pub(super) fn report(report: &RunReport) -> Result<(), Fault> {
     elapsed(report.elapsed_ms)?;
     let mut before = None;
@@ -38,7 +38,7 @@ pub(super) fn report(report: &RunReport) -> Result<(), Fault> {
     all.into_iter().flatten().try_for_each(scores)
 }
 
-/// The same of a time.
+/// Checks that a time is such as a run can have.
 pub(super) fn elapsed(ms: f64) -> Result<(), Fault> {
     match (0.0..=MOST_MS).contains(&ms) {
         true => Ok(()),
@@ -46,7 +46,7 @@ pub(super) fn elapsed(ms: f64) -> Result<(), Fault> {
     }
 }
 
-/// The same of a step, which comes after the step `before`, of a run that did so many.
+/// Checks a step, which must come after the step `before`, of a run that did `done` steps.
 pub(super) fn step(before: Option<u64>, report: &StepReport, done: u64) -> Result<(), Fault> {
     let step = report.step;
     if step > done || before.unwrap_or(0) >= step {
@@ -60,7 +60,7 @@ pub(super) fn step(before: Option<u64>, report: &StepReport, done: u64) -> Resul
     }
 }
 
-/// The same of its evaluations: one at the start, and one after a step at most.
+/// Checks evaluations: one at the start, and at most one after each step.
 pub(super) fn evaluations(evaluations: &[Evaluation], done: u64) -> Result<(), Fault> {
     if !evaluations.is_sorted_by(|a, b| a.step < b.step)
         || evaluations.last().is_some_and(|last| last.step > done)
@@ -89,7 +89,7 @@ pub(super) fn evaluations(evaluations: &[Evaluation], done: u64) -> Result<(), F
     Ok(())
 }
 
-/// The same of the scores of all sides.
+/// Checks the scores of all sides.
 pub(super) fn scores(scores: &Scores) -> Result<(), Fault> {
     let Scores {
         train,
@@ -110,7 +110,7 @@ pub(super) fn scores(scores: &Scores) -> Result<(), Fault> {
     all.into_iter().flatten().try_for_each(metrics)
 }
 
-/// Parts of all queries, each between 0 and 1, of no more queries than a list of rows has.
+/// Checks that scores are parts, each between 0 and 1, and that there are no more queries than a list of rows can have.
 fn metrics(metrics: &Metrics) -> Result<(), Fault> {
     let Metrics {
         precision_at_1,
@@ -131,7 +131,7 @@ fn metrics(metrics: &Metrics) -> Result<(), Fault> {
         mean_reciprocal_rank,
     ];
     let ends = interval.into_iter().flatten();
-    // Sums are rounded: a mean of ones may be a little more.
+    // Sums are rounded: a mean of ones may be slightly above 1.
     let is_part = |part: f64| (-1e-9..=1.0 + 1e-9).contains(&part);
     let sound = parts.into_iter().chain(ends).all(is_part)
         && (0.0..=MOST_ERROR).contains(&standard_error)

@@ -1,4 +1,4 @@
-//! [`Warning`]: when nothing is learned, or less than it seems, with the likely cause and the settings that mend it.
+//! [`Warning`]: raised if nothing is learned, or less than it seems, with the likely cause and the settings that mend it.
 
 use std::fmt;
 
@@ -15,30 +15,30 @@ use crate::rules::miners::{Miner, TypeOfTriplets};
 use crate::search::metrics::Metrics;
 use crate::train::trainer::{Evaluation, StepReport};
 
-/// Steps without an active triplet before it is said.
+/// Steps without an active triplet before a warning.
 const QUIET_STEPS: u64 = 20;
-/// From this margin on, which is that of the default, a head that leaves no triplet active has learned: a larger one was tried on nine
-/// runs of real tables, and gained nothing.
+/// Margin, that of the default, from which on a head that leaves no triplet active has learned: a larger one was tried on nine runs
+/// of real tables, and gained nothing.
 const WIDE: f64 = 0.2;
-/// From so many times the spread on the length of the mean row is named as the cause of a collapse. A choice, not a measurement.
+/// Length of the mean row over the spread, from which on it is named as the cause of a collapse. A choice, not a measurement.
 const FAR: f64 = 2.0;
-/// Rows that differ by less are outweighed by the constants that a first layer starts with.
+/// Spread below which the constants that a first layer starts with outweigh the differences between rows.
 const SHORT: f64 = 0.3;
-/// From this learning rate on it is named as the cause of a collapse. A choice, not a measurement.
+/// Learning rate from which on it is named as the cause of a collapse. A choice, not a measurement.
 const FAST: f64 = 3e-3;
-/// The learning rate that is offered instead.
+/// Learning rate that is offered instead.
 const USUAL: f64 = 1e-3;
-/// A mean similarity so near 1 that 32-bit similarities, of which the next below 1 is 1 - 6e-8, cannot tell many rows apart.
+/// Mean similarity so near 1 that 32-bit similarities, of which the next below 1 is 1 - 6e-8, cannot tell many rows apart.
 const TOO_NEAR: f64 = 1.0 - 1e-4;
 
-/// What is likely wrong with a run, and what would mend it.
+/// A likely problem of a run, and its remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
-    /// What is wrong, in sentences.
+    /// The problem, in sentences.
     pub text: String,
-    /// The settings that mend it, `key=value` each, all of them together; none where no setting does.
+    /// Settings that mend it, `key=value` each, all of them together; empty if no setting does.
     pub sets: Vec<String>,
-    /// What a button that makes these settings says; empty where there are none.
+    /// Text of the button that makes these settings; empty if there are none.
     pub button: String,
 }
 
@@ -61,7 +61,7 @@ impl Warning {
 }
 
 impl fmt::Display for Warning {
-    /// The sentences, and after them the settings to change.
+    /// Writes the sentences, then the settings to change.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)?;
         match &self.sets[..] {
@@ -71,11 +71,11 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What a run was warned of, each once.
+/// Warnings of a run, each once.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Warnings {
     said: Vec<Warning>,
-    /// How many of them, the last ones, were said of the whole run.
+    /// Number of warnings, at the end of `said`, that are about the whole run.
     #[serde(default)]
     of_end: usize,
     quiet_steps: u64,
@@ -84,21 +84,21 @@ pub(crate) struct Warnings {
     collapse_said: bool,
     #[serde(default)]
     too_near_said: bool,
-    /// [`Survey::offset`] and [`Survey::spread`], where somebody looked.
+    /// [`Survey::offset`] and [`Survey::spread`], if there was a survey.
     #[serde(default)]
     lies: Option<[f64; 2]>,
-    /// Valid and active triplets or pairs since the last evaluation, and where that was.
+    /// Valid and active triplets or pairs since the last evaluation; the step of that evaluation is in `evaluated`.
     seen: [u64; 2],
     evaluated: u64,
 }
 
-/// Mean cosine of the steps' common push with what it was before, from which embeddings drift: runs that learn stay below 0.45.
+/// Mean cosine of the steps' common push with its running average, above which embeddings drift: runs that learn stay below 0.45.
 const DRIFTS: f64 = 0.5;
 /// Share of active triplets or pairs below which a run learns whatever its push.
 const DRIFTS_FROM_SHARE: f64 = 0.05;
 
 impl Warnings {
-    /// What can be told before the first step.
+    /// Warnings before the first step.
     pub(crate) fn before(dataset: &Dataset, sides: &Sides, config: &TrainConfig) -> Self {
         let mut said: Vec<Warning> = nothing_to_learn(config).into_iter().collect();
         let mut sizes = vec![0u32; dataset.class_names.len()];
@@ -140,7 +140,7 @@ impl Warnings {
         }
     }
 
-    /// Takes in what a look at the rows found.
+    /// Adds warnings from a survey of the rows.
     pub(crate) fn see_survey(&mut self, survey: &Survey, sides: &Sides) {
         self.lies = Some([survey.offset, survey.spread]);
         let found = [survey.zero_rows_warning(), survey.leak_warning(sides)];
@@ -148,16 +148,16 @@ impl Warnings {
             .extend(found.into_iter().flatten().map(Warning::new));
     }
 
-    /// Takes in why there is no linear baseline.
+    /// Adds a warning with the reason for the missing linear baseline.
     pub(crate) fn see_no_linear(&mut self, unfit: &Unfit) {
         self.said.push(Warning::new(format!(
             "The head is compared with raw features only, not with a linear map (LDA): {unfit}."
         )));
     }
 
-    /// Looks at a step.
+    /// Adds warnings from a step.
     pub(crate) fn see(&mut self, report: &StepReport, config: &TrainConfig) {
-        // They may come from a file.
+        // The counts may come from a file.
         self.seen[0] = self.seen[0].saturating_add(report.mining.valid);
         self.seen[1] = self.seen[1].saturating_add(report.mining.active);
         if report.mining.active > 0 {
@@ -171,7 +171,7 @@ impl Warnings {
         }
     }
 
-    /// Looks at what the embeddings and the gradient say.
+    /// Adds warnings from the statistics of embeddings and gradient.
     pub(crate) fn see_diagnostics(&mut self, step: u64, found: &Diagnostics, config: &TrainConfig) {
         let [valid, active] = std::mem::take(&mut self.seen);
         let share = active as f64 / valid.max(1) as f64;
@@ -197,7 +197,7 @@ impl Warnings {
         }
     }
 
-    /// Looks at a whole run: what its curve, and the verdict, say to try next.
+    /// Adds warnings about the whole run: from its curve and from the verdict.
     pub(crate) fn see_end(
         &mut self,
         evaluations: &[Evaluation],
@@ -216,7 +216,7 @@ impl Warnings {
         self.of_end = self.said.len() - before;
     }
 
-    /// Takes back what was said of the whole run: it goes on.
+    /// Removes the warnings about the whole run: it goes on.
     pub(crate) fn forget_end(&mut self) {
         let of_end = std::mem::take(&mut self.of_end);
         self.said.truncate(self.said.len().saturating_sub(of_end));
@@ -227,7 +227,7 @@ impl Warnings {
     }
 }
 
-/// Whether more steps would do better, by the validation scores along the way. Fewer need not be tried: the best step is kept.
+/// Advice to take more steps, if the validation scores still rise. Fewer steps need no advice: the best step is kept.
 fn steps_to_try(evaluations: &[Evaluation], config: &TrainConfig) -> Option<Warning> {
     let scores: Vec<(u64, Metrics)> = evaluations
         .iter()
@@ -258,16 +258,16 @@ fn steps_to_try(evaluations: &[Evaluation], config: &TrainConfig) -> Option<Warn
     None
 }
 
-/// Precision@1 from which on more steps are not worth a word.
+/// Precision@1 from which on more steps are not advised.
 const ENOUGH: f64 = 0.95;
 
-/// Standard errors by which validation scores differ before it is said: they are of the same rows, so less would do.
+/// Standard errors by which validation scores must rise for the advice: they are of the same rows, so fewer would do.
 const RISES: f64 = 2.0;
 
-/// Steps before which a run is too young to say where it goes.
+/// Steps before which a run is too young for a trend.
 const LEAST_STEPS: u64 = 60;
 
-/// All embeddings are pushed the same way.
+/// Warning of a drift: all embeddings are pushed the same way.
 fn drift(first: u64, last: u64, push: f64) -> Warning {
     Warning::new(format!(
         "The embeddings drift: steps {first} to {last} pushed all of them the same way (cosine {push:.2} with the steps before; runs \
@@ -281,8 +281,8 @@ fn drift(first: u64, last: u64, push: f64) -> Warning {
     )
 }
 
-/// All embeddings lie at one point; `lies` is how far from zero the rows lie and how far they spread, where that is known. That scaling
-/// mends rows far from zero and short rows is tested (`tests/library/defaults.rs`); the other two remedies are not.
+/// Warning of a collapse: all embeddings lie at one point. `lies`: distance of the rows from zero and their spread, if known. Tests
+/// show that scaling mends rows far from zero and short rows (`tests/library/defaults.rs`); the other two remedies are untested.
 fn collapse(
     step: u64,
     found: &Diagnostics,
@@ -332,7 +332,7 @@ fn collapse(
     }
 }
 
-/// Which settings have no part in this loss.
+/// Warning of settings that this loss does not use.
 fn left_aside(config: &TrainConfig) -> Option<Warning> {
     if config.loss.is_mined() {
         return None;
@@ -357,8 +357,8 @@ fn left_aside(config: &TrainConfig) -> Option<Warning> {
     Some(Warning::new(format!("{how}: {what}.")).mended_by("Leave it out".to_owned(), &sets))
 }
 
-/// Why no triplet of the last steps was active, as far as a step tells; nothing where the head has learned what margins as wide as
-/// the default's can teach, which is no fault.
+/// Warning with the reason why no triplet of the last steps was active, as far as a step tells; `None` if the head has learned all
+/// that margins as wide as the default's can teach, which is no fault.
 fn nothing_active(report: &StepReport, config: &TrainConfig) -> Option<Warning> {
     let mining = &report.mining;
     let (what, loss) = match &config.loss {
@@ -432,29 +432,29 @@ fn nothing_active(report: &StepReport, config: &TrainConfig) -> Option<Warning> 
     Some(Warning::new(quiet(what, report.step, cause)).mended_by(button, &sets))
 }
 
-/// What is said of steps without an active triplet or pair.
+/// Text of the warning of steps without an active triplet or pair.
 fn quiet(what: &str, step: u64, cause: &str) -> String {
     format!(
         "No {what} was active in {QUIET_STEPS} steps (up to step {step}), so nothing more is learned. The likely reason: {cause}."
     )
 }
 
-/// Rows per class of a batch that has several rows of several classes; 0, plain batches, where its size allows none.
+/// Rows per class for a batch with several rows of several classes; 0, plain batches, if its size allows none.
 fn rows_per_class(config: &TrainConfig) -> usize {
     let size = config.batch_size;
     let fits = |m: &usize| size > *m && size.is_multiple_of(*m);
     [4, 2].into_iter().find(fits).unwrap_or(0)
 }
 
-/// A margin as a person would write it.
+/// A margin rounded to two digits after the point.
 fn rounded(margin: f64) -> f64 {
     (100.0 * margin).round() / 100.0
 }
 
-/// Settings under which no triplet can be both mined and active.
+/// Warning of settings under which no triplet can be both mined and active.
 fn nothing_to_learn(config: &TrainConfig) -> Option<Warning> {
     let loss = config.loss.triplet_margin();
-    // The band of s_ap - s_an that is mined lies above `low`, and up to `high`.
+    // The band of `s_ap - s_an` that is mined lies above `low`, and up to `high`.
     let (low, high, what) = match &config.miner {
         Miner::None => (-2.0, 2.0, "without a miner"),
         Miner::BatchHard(_)
@@ -499,7 +499,7 @@ mod tests {
     use crate::data::Side;
     use crate::rules::miners::MiningCounts;
 
-    /// What is said to try where the validation side of 500 rows scored so.
+    /// The advice for a validation side of 500 rows with these scores.
     fn tried(scores: &[(u64, f64)]) -> Option<Warning> {
         let evaluations: Vec<Evaluation> = scores
             .iter()
@@ -532,7 +532,7 @@ mod tests {
             "{warning}"
         );
         assert_eq!(warning.sets, ["steps=1200"]);
-        // Level, within chance, highest before the end, whose step is kept, or worse than it began.
+        // Level, within chance, highest before the end (that step is kept), or worse than at the start.
         for said in [
             &[(0, 0.3), (200, 0.8), (400, 0.75), (600, 0.7)][..],
             &[(0, 0.3), (200, 0.7), (400, 0.72), (600, 0.73)],

@@ -1,5 +1,5 @@
-//! [`Evaluator`]: the evaluation phase. Takes unit rows with labels, gives [`Retrieval`] by ranking every query's
-//! positives among all references, block by block, in memory that its plan fixes: references that do not fit stream past.
+//! [`Evaluator`]: the evaluation phase. Takes unit rows with labels, gives [`Retrieval`] by ranking every query's positives among
+//! all references, block by block, in memory that its plan fixes: references that do not fit are streamed.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -24,36 +24,36 @@ use crate::kernels::{self, gather, stride};
 use crate::model::unit_rows::{TILE_ROWS, UnitRows};
 use crate::search::metrics::{Retrieval, RetrievalSum};
 
-/// The most queries of a block that ranks references which are all there; more where they stream past.
+/// The most queries of a block if all references are resident, and if they are streamed.
 const BLOCK_QUERIES: u64 = 1024;
 const STREAMED_BLOCK_QUERIES: u64 = 8192;
-/// The most thresholds of a block, likewise.
+/// The most thresholds of a block if all references are resident, and if they are streamed.
 const BLOCK_THRESHOLDS: u64 = 1 << 20;
 const STREAMED_BLOCK_THRESHOLDS: u64 = 1 << 22;
-/// The least that a plan may come down to.
+/// The smallest sizes of a plan.
 const FEWEST_THRESHOLDS: u64 = 256;
 const FEWEST_REFERENCES: u64 = 256;
-/// Dispatches that sort the thresholds of a query, at most.
+/// The most dispatches that sort the thresholds of a query.
 const MOST_STAGES: u32 = 144;
-/// Bytes of a threshold with its book, and of a query beside its row.
+/// Bytes of a threshold with its gap count, and of a query beside its row.
 const THRESHOLD_BYTES: u64 = 12;
 const QUERY_BYTES: u64 = 4 + size_of::<Row>() as u64;
 const ADVICE: &str = "raise the budget, or use fewer dimensions";
 
-/// What an evaluation has to have room for.
+/// Sizes that an evaluation needs memory for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EvaluationSpec {
     /// References of the largest side.
     pub references: usize,
     /// Columns of the widest rows.
     pub dim: usize,
-    /// Queries at most.
+    /// The most queries.
     pub queries: usize,
-    /// Positives of one query at most.
+    /// The most positives of one query.
     pub positives: usize,
 }
 
-/// How the work is cut.
+/// Block sizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cut {
     queries: usize,
@@ -62,14 +62,14 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// Bytes of the queries, with rows of so many bytes, and of their thresholds.
+    /// Bytes of the queries, with rows of `row_bytes` bytes, and of their thresholds.
     fn bytes(&self, row_bytes: u64) -> u64 {
         self.queries as u64 * (row_bytes + QUERY_BYTES) + self.thresholds as u64 * THRESHOLD_BYTES
     }
 }
 
 impl EvaluationSpec {
-    /// The spec for a set of labels, evaluated against itself or by other queries.
+    /// Spec for rows with these labels, evaluated against each other or by other queries.
     pub fn of(labels: &[u32], dim: usize, queries: usize) -> Self {
         Self {
             references: labels.len(),
@@ -79,7 +79,7 @@ impl EvaluationSpec {
         }
     }
 
-    /// The same for labels by name.
+    /// Spec for rows with these label names, evaluated against each other or by other queries.
     pub fn of_names(labels: &[String], dim: usize, queries: usize) -> Self {
         let mut counts = HashMap::new();
         for label in labels {
@@ -93,7 +93,7 @@ impl EvaluationSpec {
         }
     }
 
-    /// The spec that has room for both.
+    /// Spec with the larger of each size.
     pub(crate) fn max(self, other: Self) -> Self {
         Self {
             references: self.references.max(other.references),
@@ -117,7 +117,7 @@ impl EvaluationSpec {
         Ok(self.forecast(&cut, memory, rate))
     }
 
-    /// What one evaluation that is cut like this takes.
+    /// Forecast of one evaluation with these block sizes.
     pub(crate) fn forecast(&self, cut: &Cut, memory: MemoryPlan, rate: &Rate) -> Forecast {
         let resident = cut.references >= self.references;
         let per_block = (cut.thresholds / (self.positives + 1)).clamp(1, cut.queries.max(1));
@@ -145,12 +145,12 @@ impl EvaluationSpec {
         }
     }
 
-    /// The largest blocks that the room holds: all references at once where they fit beside useful blocks.
+    /// The largest blocks that fit the room: all references at once if they fit beside blocks of a useful size.
     pub(crate) fn cut(&self, room: &Room) -> Cut {
         let row_bytes = 4 * stride(self.dim) as u64;
         let reference_bytes = row_bytes + 8;
         let references = self.references as u64;
-        // What is left beside the rounding of every buffer.
+        // Bytes that remain beside the rounding of every buffer.
         let free = room.free_bytes.saturating_sub(8 * 16);
         let rest = free.saturating_sub(reference_bytes.saturating_mul(references));
         let whole = self.blocks(rest, room.max_buffer_bytes, BLOCK_QUERIES, BLOCK_THRESHOLDS);
@@ -164,7 +164,7 @@ impl EvaluationSpec {
                 ..whole
             };
         }
-        // A quarter for references on their way past, and never so little that they go a few at a time.
+        // A quarter for streamed references, and never so little that only a few go at a time.
         let fewest = FEWEST_REFERENCES.min(references).max(1);
         let cut = self.blocks(
             (free / 4 * 3).min(free.saturating_sub(fewest * reference_bytes)),
@@ -180,7 +180,7 @@ impl EvaluationSpec {
         }
     }
 
-    /// The largest blocks that so many bytes hold, one query at least.
+    /// The largest blocks that fit in `bytes`, one query at least.
     fn blocks(&self, bytes: u64, largest: u64, most_queries: u64, most_thresholds: u64) -> Cut {
         let row_bytes = 4 * stride(self.dim) as u64;
         let places = self.positives as u64 + 1;
@@ -206,12 +206,12 @@ impl EvaluationSpec {
     }
 }
 
-/// Rows that are searched or that search, with a label each.
+/// Rows with a label each: references, or rows that search them.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
     /// `[labels, dim]`, of any length.
     pub rows: &'a RowSource,
-    /// The label of each.
+    /// Label of each row.
     pub labels: &'a [String],
 }
 
@@ -240,13 +240,13 @@ impl Rows<'_> {
     }
 }
 
-/// Scores embeddings: every row a query, against `references`, or against each other with the row itself left out.
+/// Scores embeddings: every row is a query against `references`, or against the other rows if there are none.
 ///
-/// `at` lists the k of recall@k and precision@k. `progress` hears how many queries of how many are done.
+/// `at` lists the k of recall@k and precision@k. `progress` receives the number of queries done and the number of all.
 ///
 /// # Errors
-/// [`Error::Data`] when dimensions differ or no query has a positive; [`Error::Refused`] when not even the smallest
-/// blocks fit the engine's budget.
+/// [`Error::Data`] if dimensions differ or no query has a positive; [`Error::Refused`] if not even the smallest blocks fit the
+/// engine's budget.
 pub async fn evaluate(
     engine: &Engine,
     queries: Rows<'_>,
@@ -259,11 +259,11 @@ pub async fn evaluate(
     evaluate_within(engine, queries, references, groups, at, all, &mut progress).await
 }
 
-/// The same across groups, such as donors, subjects or cameras: a row's own group is left out of its neighbours. `groups` has the
-/// group of each query, and `reference_groups` that of each reference, where there are references.
+/// Scores embeddings across groups, such as donors, subjects or cameras: a row's own group is left out of its neighbours. `groups`
+/// has the group of each query, and `reference_groups` that of each reference, if there are references.
 ///
 /// # Errors
-/// As [`evaluate`]; [`Error::Data`] where not every row has a group, or all have the same one.
+/// As [`evaluate`]; [`Error::Data`] if a row has no group, or all have the same one.
 pub async fn evaluate_across(
     engine: &Engine,
     queries: Rows<'_>,
@@ -296,7 +296,7 @@ pub async fn evaluate_across(
     .await
 }
 
-/// The same by the nearest R references of every query and as many as `at` asks for, which takes the CPU less time.
+/// Scores embeddings by the nearest references of every query alone: R, or the largest k in `at`. This takes the CPU less time.
 /// [`Metrics::OF_THE_NEAREST`](crate::Metrics::OF_THE_NEAREST) are equal; MAP and MRR are not a number.
 ///
 /// # Errors
@@ -323,7 +323,7 @@ pub async fn evaluate_nearest(
     Ok(retrieval.await?.of_the_nearest())
 }
 
-/// The same, by the ranks up to `depth` or R.
+/// Scores embeddings by ranks up to the larger of `depth` and R.
 async fn evaluate_within(
     engine: &Engine,
     queries: Rows<'_>,
@@ -410,7 +410,7 @@ async fn evaluate_within(
     })
 }
 
-/// The class of each row, and its group where rows have groups: rows of one group are no neighbours.
+/// Class of each row, and its group if rows have groups: rows of one group are no neighbours.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Classes<'a> {
     pub(crate) labels: &'a [u32],
@@ -418,10 +418,10 @@ pub(crate) struct Classes<'a> {
 }
 
 impl<'a> Classes<'a> {
-    /// What the kernels know of each row of some classes: the class, and above its bits the group.
+    /// Keys of rows for the kernels: the class, and above its bits the group.
     ///
     /// # Errors
-    /// [`Error::Data`] where 32 bits do not hold both.
+    /// [`Error::Data`] if 32 bits do not hold both.
     pub(crate) fn keys(all: [Self; 2]) -> Result<([Cow<'a, [u32]>; 2], LabelBits)> {
         let [Some(own), Some(known)] = all.map(|classes| classes.groups) else {
             let keys = all.map(|classes| Cow::Borrowed(classes.labels));
@@ -449,28 +449,28 @@ impl<'a> Classes<'a> {
     }
 }
 
-/// Who asks.
+/// The queries of a score.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Queries<'a> {
-    /// References, by place: each leaves itself out.
+    /// References, by their place: each is left out of its own ranking.
     Own(&'a [u32]),
-    /// Rows of their own.
+    /// Rows that are no references.
     Apart {
         /// The rows.
         rows: &'a RowSource,
-        /// The class of each, in the references' classes or past them.
+        /// Class of each, among the references' classes or past them.
         classes: Classes<'a>,
     },
 }
 
-/// Who asks, as the kernels know them.
+/// The queries as the kernels take them.
 struct Asking<'a> {
     labels: &'a [u32],
     groups: Option<&'a [u32]>,
     keys: &'a [u32],
-    /// Whether they are references too.
+    /// The queries are references too.
     own: bool,
-    /// The keys of all references, ascending, where those with a query's own key are no positives of it.
+    /// Keys of all references, ascending, if rows have groups: those with a query's own key are no positives of it.
     left_out: Option<Vec<u32>>,
 }
 
@@ -480,7 +480,7 @@ impl Asking<'_> {
     }
 }
 
-/// A query whose counts are on their way back.
+/// A query whose gap counts are being read back.
 #[derive(Debug)]
 struct Asked {
     class: u32,
@@ -488,27 +488,27 @@ struct Asked {
     row: Row,
 }
 
-/// What the kernels know of each reference.
+/// Keys of the references.
 #[derive(Clone, Copy)]
 struct Tags<'a> {
     keys: &'a [u32],
     bits: LabelBits,
 }
 
-/// Numbers, ascending.
+/// Numbers in ascending order.
 pub(crate) fn sorted(numbers: &[u32]) -> Vec<u32> {
     let mut sorted = numbers.to_vec();
     order::sort_numbers(&mut sorted);
     sorted
 }
 
-/// How often a number stands among others that ascend.
+/// Number of times that a number stands in an ascending list.
 pub(crate) fn count(sorted: &[u32], number: u32) -> u32 {
     let before = |bound: u64| sorted.partition_point(|other| u64::from(*other) < bound) as u32;
     before(u64::from(number) + 1) - before(u64::from(number))
 }
 
-/// A query of a block, and where its positives stand among the members.
+/// A query of a block, and the range of its positives in the members.
 struct Job {
     query: u32,
     class: u32,
@@ -516,19 +516,19 @@ struct Job {
     members: Range<usize>,
 }
 
-/// What a score found, the last of it still on its way: [`Slices::collect`] waits for it.
+/// Result of a score, whose last counts are still being read back: [`Slices::collect`] waits for them.
 #[derive(Debug)]
 pub(crate) struct Ranking {
     sum: RetrievalSum,
-    /// Queries and the counts of their gaps.
+    /// Queries and their gap counts, not yet added.
     waiting: Vec<(Vec<Asked>, Books)>,
 }
 
-/// Counts of gaps on their way back.
+/// Gap counts that are being read back.
 #[derive(Debug)]
 enum Books {
     Whole(Fetch<u32>),
-    /// Four together, as [`ranks::pack`] leaves them.
+    /// Four counts together, as [`ranks::pack`] writes them.
     Packed(Fetch<[u32; 2]>),
 }
 
@@ -552,7 +552,7 @@ impl Books {
 }
 
 impl Ranking {
-    /// Everything, once it was collected.
+    /// The whole sum, after [`Slices::collect`].
     pub(crate) fn sum(mut self, slices: &mut Slices<'_>) -> RetrievalSum {
         self.add_collected(slices);
         self.sum
@@ -582,7 +582,7 @@ pub(crate) struct Evaluator {
     batch: DeviceVec<Row>,
     scratch: Scratch,
     cut: Cut,
-    /// Ranks above this and R are not asked for.
+    /// Ranks beyond this and R are not needed.
     depth: usize,
 }
 
@@ -621,31 +621,31 @@ impl Evaluator {
         }
     }
 
-    /// How the work is cut.
+    /// Block sizes.
     pub(crate) fn cut(&self) -> &Cut {
         &self.cut
     }
 
-    /// How many references there is room for.
+    /// Number of references that the buffer holds.
     pub(crate) fn capacity(&self) -> usize {
         self.cut.references
     }
 
-    /// Room for unit rows, `[capacity, stride]`, that the next score overwrites.
+    /// Buffer for unit rows, `[capacity, stride]`, that the next score overwrites.
     pub(crate) fn references_mut(&mut self) -> &mut DeviceVec<f32> {
         &mut self.references
     }
 
-    /// The same, and room for one query or more.
+    /// Buffers for references and for at least one query, that the next score overwrites.
     pub(crate) fn search_mut(&mut self) -> (&mut DeviceVec<f32>, &mut DeviceVec<f32>) {
         (&mut self.references, &mut self.queries)
     }
 
-    /// Ranks each query's positives among the references, whose classes are `known`. What was found last is there after
-    /// the next [`Slices::collect`]: several scores can be waited for together.
+    /// Ranks each query's positives among the references, whose classes are `known`. The last results arrive with the next
+    /// [`Slices::collect`]: several scores can be waited for together.
     ///
     /// # Errors
-    /// As [`Slices::recorded`], and what reading the rows says.
+    /// As [`Slices::recorded`], and errors of reading the rows.
     pub(crate) async fn score(
         &mut self,
         slices: &mut Slices<'_>,
@@ -706,7 +706,7 @@ impl Evaluator {
                         above.extend(negatives_above(&books));
                     }
                     order::sort_wide(&mut above);
-                    // Sums of floats: in the order of the queries.
+                    // Sums of floats: added in the order of the queries.
                     ranking.add_collected(slices);
                     let group = asking.group_of(job.query);
                     ranking.sum.add(job.class, group, above.into_iter());
@@ -734,8 +734,8 @@ impl Evaluator {
         Ok(ranking)
     }
 
-    /// A query with more positives than a block holds, in parts: each with some of its positives, and the references among which
-    /// they are.
+    /// Splits a query with more positives than a block holds: each part has some of its positives, and the range of reference ids
+    /// that they are in.
     fn parts(
         &self,
         job: &Job,
@@ -768,7 +768,7 @@ impl Evaluator {
         job.members.clone().step_by(room).map(part).collect()
     }
 
-    /// Asks for what a pass found in so many places, among so many references.
+    /// Starts to read back the gap counts of a pass in `places` places, among `references` references.
     async fn fetch_books(
         &mut self,
         slices: &mut Slices<'_>,
@@ -784,8 +784,8 @@ impl Evaluator {
         })
     }
 
-    /// Brings all references, in the order of their classes, so that the positives of a block stand together. They are read
-    /// in their own order where there is room to sort a tile of them: a file is read in one go.
+    /// Brings all references, in the order of their classes, so that the positives of a block are contiguous. They are read in
+    /// their own order if there is room to sort a tile of them: a file is then read in one go.
     async fn bring_by_class(
         &mut self,
         slices: &mut Slices<'_>,
@@ -822,7 +822,7 @@ impl Evaluator {
         references.len() <= self.cut.references
     }
 
-    /// The next queries that fit together, one at least where one is left, and how many lone ones stood among them.
+    /// The next queries that fit in one block, at least one if any is left, and the number of lone queries among them.
     fn next_block(
         &self,
         rest: &[u32],
@@ -865,7 +865,7 @@ impl Evaluator {
         (jobs, lone)
     }
 
-    /// Ranks the positives with an id in `ids` of one block of queries, and gives how many counts its books have.
+    /// Ranks the positives with an id in `ids` of one block of queries, and returns the number of gap counts.
     #[expect(clippy::too_many_arguments, reason = "who is ranked, by whom")]
     async fn pass(
         &mut self,
@@ -878,7 +878,7 @@ impl Evaluator {
         ids: Range<u32>,
     ) -> Result<u64> {
         let resident = self.holds(references);
-        // Some of a query's positives do not say how many it has.
+        // R is unknown here if only some of a query's positives are ranked.
         let depth = if ids == (0..NO_ID) {
             self.depth
         } else {
@@ -900,7 +900,7 @@ impl Evaluator {
         };
         let bits = labels.bits;
         self.record(slices, Work::Clear, whole, 0..0).await?;
-        // Blocks follow the order of the classes: their positives are one stretch of the members.
+        // Blocks follow the order of the classes: their positives are one range of the members.
         let (first, last) = (&jobs[0].members, &jobs[jobs.len() - 1].members);
         let positives = first.start..last.end;
         if resident {
@@ -912,7 +912,7 @@ impl Evaluator {
                 .await?;
         } else {
             for chunk in by_class.members[positives].chunks(self.cut.references) {
-                // In their own order, as a file has them; within a class that is how they stand.
+                // In their own order, as a file has them, which is also the order within a class.
                 let mut rows = chunk.to_vec();
                 order::sort_numbers(&mut rows);
                 let rows = rows.into_iter();
@@ -1007,7 +1007,7 @@ impl Evaluator {
         Ok(())
     }
 
-    /// Notes label and id of the references that stand there now.
+    /// Uploads key and id of the references that are in the buffer now.
     async fn tag(
         &mut self,
         slices: &mut Slices<'_>,
@@ -1081,13 +1081,13 @@ impl Evaluator {
 enum Work {
     Clear,
     Find(Range<u32>, LabelBits),
-    /// No query has more positives.
+    /// The most positives of a query.
     Order(usize),
-    /// Up to this rank, or R.
+    /// Largest rank that is needed, beside R.
     Gaps(usize, LabelBits),
 }
 
-/// How many negatives are nearer than each positive of a query, ascending, from the counts of its gaps.
+/// Number of negatives that are nearer than each positive of a query, ascending, from the query's gap counts.
 fn negatives_above(books: &[u32]) -> impl Iterator<Item = u64> {
     books[1..].iter().rev().scan(0, |above, gap| {
         *above += u64::from(*gap);
@@ -1095,7 +1095,7 @@ fn negatives_above(books: &[u32]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// A seeded choice of `most` of `count` rows, ascending; all of them where `most` is 0 or more than there are.
+/// A seeded choice of `most` of `count` rows, ascending; all of them if `most` is 0 or more than there are.
 pub(crate) fn choose(count: usize, most: usize, seed: u64) -> Vec<u32> {
     let mut rows: Vec<u32> = (0..count as u32).collect();
     if most > 0 && most < count {

@@ -1,5 +1,5 @@
-//! [`KnnIndex`]: the search phase. Takes rows, gives the exact k nearest references of every query by cosine similarity,
-//! in memory that its plan fixes: references and queries that do not fit stream past.
+//! [`KnnIndex`]: the search phase. Takes rows, gives the exact k nearest references of every query by cosine similarity, in memory
+//! that its plan fixes: references and queries that do not fit are streamed.
 
 #[cfg(not(target_arch = "wasm32"))]
 mod across;
@@ -22,44 +22,44 @@ use crate::model::unit_rows::UnitRows;
 #[cfg(not(target_arch = "wasm32"))]
 pub use across::search_across;
 
-/// Scratch bytes of a search: all that it holds but resident references, streamed chunks included.
+/// Bytes of all buffers of a search, streamed chunks included, but without resident references.
 const SCRATCH_BYTES: u64 = 64 << 20;
 /// The most queries of a block.
 const BLOCK_QUERIES: u64 = 4096;
-/// Blocks of queries that are searched before anybody waits for their neighbours: they take turns in the same buffers.
+/// Blocks of queries in flight before the neighbours of the first are read: they share the same buffers in turn.
 const BLOCKS_UNDER_WAY: usize = 4;
-/// The fewest scratch bytes that a plan may have.
+/// The fewest references of a streamed chunk.
 const FEWEST_REFERENCES: u64 = 256;
 const ADVICE: &str = "raise the budget, or use fewer dimensions";
 
 /// The sizes of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnnSpec {
-    /// How many queries.
+    /// Number of queries.
     pub queries: usize,
-    /// How many references.
+    /// Number of references.
     pub references: usize,
     /// Columns of both.
     pub dim: usize,
     /// Neighbours of each query.
     pub k: usize,
-    /// Whether the queries are the references themselves; a query is then no neighbour of itself.
+    /// The queries are the references themselves; a query is then no neighbour of itself.
     pub own: bool,
 }
 
-/// The nearest references of every query, nearest first: larger similarity, then smaller id.
+/// The nearest references of every query, nearest first: by descending similarity, then by ascending id.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Neighbors {
     /// Neighbours of each query.
     pub k: usize,
     /// Numbers of the references, `[queries, k]`.
     pub ids: Vec<u32>,
-    /// Their cosine similarities, `[queries, k]`.
+    /// Cosine similarities, `[queries, k]`.
     pub similarities: Vec<f32>,
 }
 
 impl Neighbors {
-    /// Takes in `kept` neighbours of every query from `first` on, those from place `window` on.
+    /// Stores `kept` neighbours of every query from `first` on, as the neighbours from place `window` on.
     fn note(&mut self, first: usize, window: usize, kept: usize, entries: &[[u32; 2]]) {
         for (query, entries) in (first..).zip(entries.chunks_exact(kept)) {
             for (place, [similarity, id]) in (query * self.k + window..).zip(entries) {
@@ -70,7 +70,7 @@ impl Neighbors {
     }
 }
 
-/// How the work is cut.
+/// Block sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cut {
     queries: usize,
@@ -78,7 +78,7 @@ struct Cut {
 }
 
 impl KnnSpec {
-    /// A search for `k` neighbours of these queries, or of the references themselves where that is `None`.
+    /// A search for `k` neighbours of these queries, or of the references themselves if `None`.
     pub fn of(references: &RowSource, queries: Option<&RowSource>, k: usize) -> Self {
         Self {
             queries: queries.unwrap_or(references).rows(),
@@ -158,12 +158,12 @@ impl KnnSpec {
         self.k.min(MOST_KEPT)
     }
 
-    /// The largest blocks that the room holds: all references at once where they fit beside useful blocks.
+    /// The largest blocks that fit the room: all references at once if they fit beside blocks of a useful size.
     fn cut(&self, room: &Room) -> Cut {
         let row_bytes = 4 * stride(self.dim) as u64;
         let references = self.references as u64;
         let query_bytes = row_bytes + (size_of::<Asked>() + 8 * self.kept() + 8 * VISIT + 4) as u64;
-        // What is left beside the rounding of every buffer.
+        // Bytes that remain beside the rounding of every buffer.
         let rounding = 8 * 16;
         let scratch = SCRATCH_BYTES - rounding;
         let free = room.free_bytes.saturating_sub(rounding);
@@ -184,7 +184,7 @@ impl KnnSpec {
             };
         }
         let free = free.min(scratch);
-        // A quarter for references on their way past, and never so little that they go a few at a time.
+        // A quarter for streamed references, and never so little that only a few go at a time.
         let fewest = FEWEST_REFERENCES.min(references).max(1);
         let blocks = (free / 4 * 3).min(free.saturating_sub(fewest * row_bytes));
         let queries = (blocks / query_bytes).clamp(1, most_queries);
@@ -209,17 +209,17 @@ impl KnnSpec {
     }
 }
 
-/// What queries need to search, beside their own rows and those that they search.
+/// Scratch of a search: bounds of each query, neighbours kept so far, candidates.
 #[derive(Debug)]
 pub(crate) struct Seeker {
     asked: DeviceVec<Asked>,
     scratch: Scratch,
-    /// Whether one visit is looked at after the other.
+    /// One visit of references is searched per dispatch. Set after candidates of a query did not fit.
     careful: bool,
 }
 
 impl Seeker {
-    /// Adds the buffers of so many queries, `kept` neighbours each, to a plan.
+    /// Adds the buffers for `queries` queries, `kept` neighbours each, to a plan.
     pub(crate) fn plan(plan: MemoryPlan, queries: u64, kept: u64) -> MemoryPlan {
         plan.with::<Asked>(Purpose::Neighbours, "knn.asked", queries)
             .with::<[u32; 2]>(Purpose::Neighbours, "knn.kept", queries * kept)
@@ -244,8 +244,8 @@ impl Seeker {
         }
     }
 
-    /// How many queries look together, and how many neighbours of each are kept at once. A GPU keeps [`MOST_KEPT`] of each;
-    /// the CPU lets fewer queries look, which keep more in the same bytes: each looks at all references once.
+    /// Number of queries that search together, and of neighbours that each keeps at once. A GPU keeps [`MOST_KEPT`] of each; the
+    /// CPU takes fewer queries, which keep more in the same bytes: each then reads all references only once.
     fn together(&self, queries: usize, k: usize) -> (usize, usize) {
         match &self.scratch.kept {
             DeviceVec::Cpu(kept) if k > MOST_KEPT => {
@@ -256,7 +256,7 @@ impl Seeker {
         }
     }
 
-    /// Says what each query of the next pass may find.
+    /// Uploads each query's bound: only references past it are returned.
     ///
     /// # Errors
     /// As [`Slices::upload`].
@@ -264,8 +264,8 @@ impl Seeker {
         slices.upload(&mut self.asked, 0, asked).await
     }
 
-    /// Lets the queries look at a chunk of references, a slice of work at a time; at the `first` one they forget what they
-    /// kept before.
+    /// Searches a chunk of references for all queries, a slice of work at a time; if `first`, the neighbours kept before are
+    /// cleared.
     ///
     /// # Errors
     /// [`Error::Device`], and [`Error::Stopped`] between slices.
@@ -301,7 +301,7 @@ impl Seeker {
             let of_visit = operations * (rows * chunk.references.div_ceil(all)) as f64;
             let mut done = 0;
             while done < all {
-                // On the CPU survivors always have room.
+                // On the CPU candidates always fit.
                 let most = match (&scratch.kept, self.careful) {
                     (DeviceVec::Cpu(_), _) => all - done,
                     (_, true) => 1,
@@ -318,8 +318,8 @@ impl Seeker {
         Ok(())
     }
 
-    /// Reads the `k` neighbours that are kept of each query, `[similarity's bits, id]` of each; or nothing where some were
-    /// lost: the queries have to look at everything once more, a visit at a time from now on.
+    /// Reads the `k` neighbours that are kept of each query, `[bits of the similarity, id]`; `None` if some candidates did not fit:
+    /// all references then have to be searched again, which takes one visit per dispatch from now on.
     ///
     /// # Errors
     /// [`Error::Device`].
@@ -337,7 +337,7 @@ impl Seeker {
     }
 }
 
-/// References on an engine, or on their way past it, ready to be searched.
+/// References on an engine, resident or streamed, ready to be searched.
 #[derive(Debug)]
 pub struct KnnIndex<'a> {
     engine: &'a Engine,
@@ -352,7 +352,7 @@ pub struct KnnIndex<'a> {
 }
 
 impl<'a> KnnIndex<'a> {
-    /// Prepares searches for `k` neighbours of `queries` rows at most, or of the references themselves where that is `None`.
+    /// Prepares searches for `k` neighbours of `queries`, or of the references themselves if `None`.
     ///
     /// # Errors
     /// As [`KnnSpec::plan`]; [`Error::Device`].
@@ -383,15 +383,15 @@ impl<'a> KnnIndex<'a> {
         })
     }
 
-    /// The `k` nearest references of every query, or of every reference where `queries` is `None`.
+    /// The `k` nearest references of every query, or of every reference if `queries` is `None`.
     ///
     /// `progress` is called with the number of queries done and the number of all.
     ///
     /// # Errors
-    /// [`Error::Data`] when dimensions differ or a row cannot be read; [`Error::Device`]; [`Error::Stopped`].
+    /// [`Error::Data`] if dimensions differ or a row cannot be read; [`Error::Device`]; [`Error::Stopped`].
     ///
     /// # Panics
-    /// When the index was made for the other kind of queries.
+    /// If the index was made for the other kind of queries.
     pub async fn search(
         &mut self,
         queries: Option<&RowSource>,
@@ -400,7 +400,7 @@ impl<'a> KnnIndex<'a> {
         self.search_all(queries, &mut progress).await
     }
 
-    /// The same: one piece of code, whoever listens.
+    /// Body of [`KnnIndex::search`]: compiled once for all `progress` closures.
     async fn search_all(
         &mut self,
         queries: Option<&RowSource>,
@@ -451,7 +451,7 @@ impl<'a> KnnIndex<'a> {
         Ok(found)
     }
 
-    /// The rows that ask.
+    /// The rows that are the queries.
     fn asking<'q>(&self, queries: Option<&'q RowSource>) -> Result<&'q RowSource>
     where
         'a: 'q,
@@ -472,7 +472,7 @@ impl<'a> KnnIndex<'a> {
         Ok(asking)
     }
 
-    /// Lets a block of queries look at all references once; their neighbours are under way then.
+    /// Searches all references for a block of queries, and starts to read their neighbours back.
     async fn begin(
         &mut self,
         slices: &mut Slices<'_>,
@@ -487,14 +487,14 @@ impl<'a> KnnIndex<'a> {
         slices.fetch(&self.seeker.scratch.kept, 0, count).await
     }
 
-    /// What the queries of a block ask for first.
+    /// First bounds of the queries of a block: nothing but a query itself is excluded.
     fn asked(&self, block: Range<usize>) -> Vec<Asked> {
         let own = |number| if self.spec.own { number } else { u32::MAX };
         let numbers = block.start as u32..block.end as u32;
         numbers.map(|number| Asked::first(own(number))).collect()
     }
 
-    /// Finds the neighbours of a block of queries, a window of them after the other.
+    /// Finds the neighbours of a block of queries, one window of neighbours after the other.
     async fn search_block(
         &mut self,
         slices: &mut Slices<'_>,
@@ -524,7 +524,7 @@ impl<'a> KnnIndex<'a> {
         Ok(())
     }
 
-    /// Makes these rows the queries of a block: those that are references on the engine already are copied there.
+    /// Makes these rows the queries of a block: rows that are resident references are copied on the engine.
     async fn fetch(
         &mut self,
         slices: &mut Slices<'_>,
@@ -549,7 +549,7 @@ impl<'a> KnnIndex<'a> {
         stored.bring_among(slices, numbers, to, 0).await
     }
 
-    /// Brings a chunk of references in, unless all are there.
+    /// Brings in a chunk of references, unless all are resident.
     async fn load(&mut self, slices: &mut Slices<'_>, chunk: Range<usize>) -> Result<()> {
         if self.loaded {
             return Ok(());
@@ -564,7 +564,7 @@ impl<'a> KnnIndex<'a> {
         Ok(())
     }
 
-    /// Lets the queries of a block look at all references.
+    /// Searches all references for the queries of a block.
     async fn pass(&mut self, slices: &mut Slices<'_>, rows: usize, k: usize) -> Result<()> {
         let whole = Search {
             first_row: 0,

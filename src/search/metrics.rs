@@ -1,9 +1,9 @@
-//! [`Metrics`]: precision@1, R-precision, MAP@R, MAP and MRR, from the ranks of each query's positives; and
-//! [`Retrieval`], the same by class and at every k that is asked for.
+//! [`Metrics`]: precision@1, R-precision, MAP@R, MAP and MRR, from the ranks of each query's positives; and [`Retrieval`], which
+//! adds them by class, and recall and precision at every k that is asked for.
 //!
-//! As PML's `AccuracyCalculator` with `k=None` on unit rows: the query itself is left out, R is the number of its other
-//! rows, and queries without any (*lone*) are dropped and counted. Ties go to the smaller id, where PML leaves them
-//! open. Where PML is plainly wrong this is not: a k past the number of references, labels past 2^24, MRR alone.
+//! Defined as in PML's `AccuracyCalculator` with `k=None` on unit rows: the query itself is left out, R is the number of other rows
+//! of its class, and queries without any (*lone*) are dropped and counted. Ties go to the smaller id; PML leaves them open. Cases
+//! that PML gets wrong differ: a k past the number of references, labels past 2^24, MRR alone.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use crate::base::order;
 /// Means over queries, each between 0 and 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
-    /// Whether the nearest reference has the query's label.
+    /// Part of the queries whose nearest reference has the query's label.
     pub precision_at_1: f64,
-    /// The part of the nearest R references that has it.
+    /// Part of the nearest R references that have the query's label.
     pub r_precision: f64,
-    /// Over the nearest R references: precision at each hit, summed, over R (Musgrave et al. 2020).
+    /// Sum of the precisions at each hit among the nearest R references, over R (Musgrave et al. 2020).
     pub mean_average_precision_at_r: f64,
-    /// Over all references: precision at each hit, summed, over R.
+    /// Sum of the precisions at each hit among all references, over R.
     pub mean_average_precision: f64,
     /// One over the rank of the nearest hit.
     pub mean_reciprocal_rank: f64,
@@ -29,9 +29,10 @@ pub struct Metrics {
     pub queries: u64,
     /// Queries dropped because no other row has their label.
     pub lone_queries: u64,
-    /// Of `precision_at_1`, over the draw of the queries; of the groups, where rows have groups and a row's own is left out.
+    /// Standard error of `precision_at_1` over the draw of the queries; over the groups, if rows have groups and a row's own is
+    /// left out.
     pub standard_error: f64,
-    /// Where `precision_at_1` may be with other groups, in 95 of 100 cases; nothing without groups, or with queries of one.
+    /// 95 % interval of `precision_at_1` over other groups; `None` without groups, or if all queries are of one group.
     #[serde(default)]
     pub interval: Option<[f64; 2]>,
 }
@@ -46,7 +47,7 @@ impl Metrics {
         "mean_reciprocal_rank",
     ];
 
-    /// Those that the nearest R references tell.
+    /// Names of the metrics that follow from the nearest R references.
     pub const OF_THE_NEAREST: &[&str] = Self::NAMES.split_at(3).0;
 
     fn values_mut(&mut self) -> [&mut f64; 5] {
@@ -59,7 +60,7 @@ impl Metrics {
         ]
     }
 
-    /// Sums become means; `None` where nothing was summed.
+    /// Turns sums into means; `None` if nothing was summed.
     fn mean(mut self) -> Option<Self> {
         let queries = self.queries as f64;
         for sum in self.values_mut() {
@@ -70,7 +71,7 @@ impl Metrics {
         (self.queries > 0).then_some(self)
     }
 
-    /// Adds a query by the ranks of its R positives, ascending, from 1 on; gives its average precision at R.
+    /// Adds a query by the ranks of its R positives, ascending, from 1 on; returns its average precision at R.
     fn add(&mut self, ranks: &[u64]) -> f64 {
         let r = ranks.len();
         let (mut average, mut average_at_r, mut within_r) = (0.0, 0.0, 0u64);
@@ -92,15 +93,15 @@ impl Metrics {
     }
 }
 
-/// Everything that the ranks of a set of queries say.
+/// All scores of a set of queries.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Retrieval {
     /// Means over queries.
     #[serde(flatten)]
     pub metrics: Metrics,
-    /// By k: the part of the queries with a hit among the nearest k references (Recall@k of the metric-learning papers).
+    /// Recall@k by k, as in the metric-learning papers: the part of the queries with a hit among the nearest k references.
     pub recall_at: BTreeMap<u64, f64>,
-    /// By k: hits among the nearest k references, over k.
+    /// Precision@k by k: hits among the nearest k references, over k.
     pub precision_at: BTreeMap<u64, f64>,
     /// Means over classes of the class means, as PML's `avg_of_avgs`.
     pub over_classes: Metrics,
@@ -109,7 +110,7 @@ pub struct Retrieval {
 }
 
 impl Retrieval {
-    /// Takes back what ranks above R and every k say: MAP and MRR are not a number then.
+    /// Removes scores that depend on ranks beyond R and every k: MAP and MRR become not a number.
     #[must_use]
     pub(crate) fn of_the_nearest(mut self) -> Self {
         let classes = self.classes.iter_mut().map(|class| &mut class.metrics);
@@ -131,14 +132,14 @@ pub struct ClassMetrics {
     pub metrics: Metrics,
 }
 
-/// One map's scores of a side, and each query's.
+/// Scores of one map on a side, and those of each query.
 #[derive(Clone, Debug)]
 pub(crate) struct Judged {
     /// The means over queries.
     pub(crate) metrics: Metrics,
     /// The means over classes of each class's mean.
     pub(crate) over_classes: Metrics,
-    /// What they are means of, in the same order for every map.
+    /// Scores of each query, in the same order for every map.
     pub(crate) queries: Vec<QueryScore>,
 }
 
@@ -151,42 +152,42 @@ pub struct Scores {
     pub validation: Option<Metrics>,
     /// The test side, once the run is over.
     pub test: Option<Metrics>,
-    /// The test side with rows of a row's own group among its neighbours, where rows have groups: what `test` leaves out.
+    /// Test side with rows of a row's own group among its neighbours, if rows have groups; `test` leaves those out.
     #[serde(default)]
     pub test_own_group: Option<Metrics>,
-    /// The test side without rows that are equal to a training row, or nearly so, where there are such rows.
+    /// Test side without rows that are equal or nearly equal to a training row, if there are such rows.
     #[serde(default)]
     pub test_without_copies: Option<Metrics>,
-    /// Of the test side, the mean over classes of each class's mean: every class counts alike, however many rows it has.
+    /// Mean over the classes of the test side of each class's mean: every class counts alike, however many rows it has.
     #[serde(default)]
     pub test_over_classes: Option<Metrics>,
 }
 
-/// What one query found: comparisons of two maps over the same queries are made of these.
+/// Scores of one query: two maps are compared by these over the same queries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct QueryScore {
     /// The query's class.
     pub(crate) class: u32,
-    /// Its group, where its own is left out of its neighbours.
+    /// The query's group, if its own group is left out of its neighbours.
     pub(crate) group: Option<u32>,
-    /// Whether its nearest reference has its class.
+    /// The nearest reference has the query's class.
     pub(crate) hit: bool,
-    /// Its average precision over the nearest R references.
+    /// Average precision over the nearest R references.
     pub(crate) average_precision_at_r: f32,
 }
 
-/// Sums over queries, one after the other, those of a class together.
+/// Sums over queries, which are added one after the other, class by class.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RetrievalSum {
     total: Metrics,
     classes: Vec<(u32, Metrics)>,
-    /// By k: queries with a hit, and hits.
+    /// Queries with a hit, and hits, by k.
     at: BTreeMap<u64, (u64, u64)>,
-    /// By the number of a group, queries and those whose nearest reference is right.
+    /// Queries, and queries whose nearest reference is right, by the number of the group.
     groups: Vec<Unit>,
-    /// Whether rows of a row's own group are among its neighbours.
+    /// Rows of a row's own group are among its neighbours.
     own_group: bool,
-    /// Each query by itself, where that was asked for.
+    /// Scores of each query, if asked for.
     queries: Option<Vec<QueryScore>>,
 }
 
@@ -199,7 +200,7 @@ impl RetrievalSum {
         }
     }
 
-    /// Keeps what each query found too.
+    /// Keeps the scores of each query too.
     pub(crate) fn keep_queries(self) -> Self {
         Self {
             queries: Some(Vec::new()),
@@ -207,7 +208,7 @@ impl RetrievalSum {
         }
     }
 
-    /// Where rows of a row's own group are among its neighbours.
+    /// Keeps rows of a row's own group among its neighbours.
     pub(crate) fn with_own_group(self) -> Self {
         Self {
             own_group: true,
@@ -215,19 +216,19 @@ impl RetrievalSum {
         }
     }
 
-    /// Whether a row's own group is left out of its neighbours, where it has one.
+    /// Tells if a row's own group is left out of its neighbours, if it has one.
     pub(crate) fn is_across(&self) -> bool {
         !self.own_group
     }
 
-    /// What each query found, in the order in which they were added.
+    /// Scores of each query, in the order in which they were added.
     pub(crate) fn take_queries(&mut self) -> Vec<QueryScore> {
         self.queries.take().unwrap_or_default()
     }
 
-    /// Adds a query by how many negatives are nearer than each of its positives, ascending; one positive at least.
+    /// Adds a query by the number of negatives that are nearer than each of its positives, ascending; one positive at least.
     ///
-    /// Queries come in the order of their classes: sums are then the same in whatever blocks they come.
+    /// Queries come in the order of their classes: sums then do not depend on the blocks.
     pub(crate) fn add(
         &mut self,
         class: u32,
@@ -273,7 +274,7 @@ impl RetrievalSum {
         self.total.lone_queries += 1;
     }
 
-    /// The means, or `None` when every query was lone. `name` names a class.
+    /// The means, or `None` if every query was lone. `name` names a class.
     pub(crate) fn finish(self, name: &dyn Fn(u32) -> String) -> Option<Retrieval> {
         let mut metrics = self.total.mean()?;
         let mut units = self.groups;
@@ -303,7 +304,7 @@ impl RetrievalSum {
                 *sum += *value / classes.len() as f64;
             }
         }
-        // The classes are the sample here: the error of their mean.
+        // The classes are the sample here: the standard error of their mean.
         let spread = classes
             .iter()
             .map(|class| (class.metrics.precision_at_1 - over_classes.precision_at_1).powi(2));

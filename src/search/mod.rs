@@ -1,4 +1,4 @@
-//! What is near? Nearest rows, the scores and the threshold that follow from them, and rows whose neighbours speak against their label.
+//! What is near? Nearest rows, scores and threshold that follow from them, and rows whose neighbours contradict their label.
 
 pub(crate) mod metrics;
 

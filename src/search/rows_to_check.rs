@@ -1,6 +1,6 @@
-//! [`RowsToCheck`]: rows whose neighbours speak against their label, and classes that are taken for one another.
+//! [`RowsToCheck`]: rows whose neighbours contradict their label, and classes that are taken for one another.
 //!
-//! Where nearly all of a row's nearest rows are of one other class, either its label is wrong or it is a case that people, too, would
+//! If nearly all of a row's nearest rows are of one other class, either its label is wrong or it is a case that people, too, would
 //! take for the other. Rows that were never trained on say more: a head can be taught a wrong label.
 
 use std::collections::BTreeMap;
@@ -12,10 +12,10 @@ use crate::search::knn::Neighbors;
 
 /// The part of the neighbours that must be of one other class.
 const AGREE: f64 = 0.8;
-/// Pairs of classes that are listed at most.
+/// The most pairs of classes that are listed.
 const CONFUSIONS: usize = 20;
 
-/// What a person may want to look at.
+/// Rows and classes that a person may want to look at.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RowsToCheck {
     /// Rows that were looked at.
@@ -29,19 +29,19 @@ pub struct RowsToCheck {
 /// A row whose neighbours are of another class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Suspect {
-    /// Its number in the data, counted from 0.
+    /// Number of the row in the data, counted from 0.
     pub row: u32,
     /// The class that its label says.
     pub class: String,
-    /// The class of most of its neighbours.
+    /// Class of most of its neighbours.
     pub likely: String,
-    /// Neighbours of that class.
+    /// Neighbours of the likely class.
     pub votes: u32,
-    /// Neighbours of its own class.
+    /// Neighbours of the row's own class.
     pub own: u32,
     /// All of its neighbours.
     pub neighbours: u32,
-    /// The mean cosine similarity to those of the likely class.
+    /// Mean cosine similarity to the neighbours of the likely class.
     pub similarity: f64,
 }
 
@@ -50,19 +50,19 @@ pub struct Suspect {
 pub struct Confusion {
     /// The class.
     pub class: String,
-    /// The class that the nearest row is of instead.
+    /// Class of the nearest row instead.
     pub taken_for: String,
-    /// Rows of the class where it is so.
+    /// Rows of the class whose nearest row is of the other class.
     pub rows: u64,
     /// Rows of the class.
     pub of: u64,
 }
 
 impl RowsToCheck {
-    /// Looks at rows by their neighbours among themselves. `rows`: their numbers in the data; `labels`: their classes.
+    /// Checks rows by their neighbours among themselves. `rows`: their numbers in the data; `labels`: their classes.
     ///
     /// # Panics
-    /// Where there are not as many labels and lists of neighbours as rows.
+    /// If there are not as many labels and lists of neighbours as rows.
     pub fn new(rows: &[u32], labels: &[String], found: &Neighbors) -> Self {
         assert_eq!(rows.len(), labels.len(), "a label a row");
         let k = found.k;
@@ -157,7 +157,7 @@ mod tests {
             rows,
             of,
         };
-        // Row 100's nearest is 101, row 101's 100: only 102 is nearest to another class.
+        // Row 100's nearest is 101, row 101's is 100: only row 102 is nearest to another class.
         assert_eq!(check.confused, [confused("b", "a", 1, 4)]);
     }
 

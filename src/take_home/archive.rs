@@ -1,4 +1,4 @@
-//! Files in one ZIP archive, as they are: weights and embeddings do not get smaller, and every archive of the same files has
+//! Files in one ZIP archive, uncompressed: weights and embeddings would not get smaller, and every archive of the same files has
 //! the same bytes. [`SavedArchive`] reads them back.
 
 use std::cell::RefCell;
@@ -16,22 +16,22 @@ use crate::base::memory::reserve;
 use crate::base::quote::said;
 use crate::data::NamedFile;
 
-/// How many times smaller than its content a file may be in an archive, beyond [`SMALL_BYTES`]. Ours are as they are, and what
-/// another program packs again does not get smaller than that.
+/// The largest ratio of a file's size to its packed size in an archive, beyond [`SMALL_BYTES`]. Our own files are uncompressed, and
+/// another program does not pack them smaller than that.
 const MOST_PACKED: u64 = 20;
 const SMALL_BYTES: u64 = 4 << 20;
 
 /// The archive of these files.
 ///
 /// # Errors
-/// [`Error::Io`] where they are more than an archive takes.
+/// [`Error::Io`] if they are more than an archive can hold.
 pub fn archive(files: &[TakenFile]) -> Result<Vec<u8>> {
     let mut archive = NewArchive::new();
     files.iter().try_for_each(|file| archive.add(file))?;
     archive.finish()
 }
 
-/// An archive that files are added to.
+/// An archive in the making.
 pub(super) struct NewArchive(ZipWriter<Cursor<Vec<u8>>>);
 
 fn failed(error: ZipError) -> Error {
@@ -62,7 +62,7 @@ impl NewArchive {
         written.map_err(|source| failed(source.into()))
     }
 
-    /// All of it.
+    /// Bytes of the complete archive.
     ///
     /// # Errors
     /// As [`archive()`].
@@ -71,13 +71,13 @@ impl NewArchive {
     }
 }
 
-/// The ZIP archive of what a run left, open.
+/// An open ZIP archive of a run's files.
 #[derive(Debug)]
 pub struct SavedArchive<R> {
     name: String,
-    /// What stands before the names of its files: nothing, or the folder that was packed.
+    /// Prefix of the names of its files: nothing, or the folder that was packed.
     folder: String,
-    /// All of its bytes: a file in it claims to be packed into as many as it likes.
+    /// Size of the archive: the packed size that a file in it claims is not trusted beyond this.
     bytes: u64,
     zip: RefCell<ZipArchive<R>>,
 }
@@ -86,7 +86,7 @@ impl<R: Read + Seek> SavedArchive<R> {
     /// Opens an archive of this name.
     ///
     /// # Errors
-    /// [`Error::Data`] where it is none, or damaged.
+    /// [`Error::Data`] for bytes that are no archive, or a damaged one.
     pub fn open(name: String, mut file: R) -> Result<Self> {
         let opened = file.seek(SeekFrom::End(0)).map_err(ZipError::from);
         match opened.and_then(|bytes| Ok((bytes, ZipArchive::new(file)?))) {
@@ -103,15 +103,15 @@ impl<R: Read + Seek> SavedArchive<R> {
         }
     }
 
-    /// Its name.
+    /// Name of the archive.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The content of a file, where it is there.
+    /// Content of a file; `None` if there is no such file.
     ///
     /// # Errors
-    /// [`Error::Data`] where it cannot be read or claims more than its bytes can be, [`Error::NoMemory`].
+    /// [`Error::Data`] if it cannot be read or claims more than its bytes can be, [`Error::NoMemory`].
     pub fn read(&self, file: &str) -> Result<Option<Vec<u8>>> {
         let damaged =
             |why: &dyn Display| Error::Data(format!("{}: {file}: {}", self.name, said(why)));
@@ -139,7 +139,7 @@ impl<R: Read + Seek> SavedArchive<R> {
     }
 }
 
-/// The folder of an archive that holds a run, with a slash at its end; nothing where the files are not in one.
+/// Folder of an archive that holds a run, with a slash at its end; empty if the files are not in one.
 fn folder_in<R: Read + Seek>(zip: &ZipArchive<R>) -> String {
     let names = zip.file_names().filter_map(Result::ok);
     let names: Vec<_> = names.collect();
@@ -153,7 +153,7 @@ fn folder_in<R: Read + Seek>(zip: &ZipArchive<R>) -> String {
     outermost.unwrap_or_default().to_owned()
 }
 
-/// The checkpoint of a saved run: the file itself, or the one in the archive that it is.
+/// Checkpoint of a saved run: the file itself, or the one in it if the file is an archive.
 ///
 /// # Errors
 /// [`Error::Data`] for an archive without one, and as [`SavedArchive::open`].

@@ -1,4 +1,4 @@
-//! Arrays for NumPy: the neighbours of a side, what the memory holds, the side of every row, and the rows of a sample.
+//! Arrays for NumPy: the neighbours of a side, the contents of the memory, the side of every row, and the rows of a sample.
 
 use std::io::Cursor;
 
@@ -8,7 +8,7 @@ use crate::data::{NpyElement, NpzWriter, Sides, array_header};
 use crate::search::knn::Neighbors;
 use crate::train::trainer::StoredMemory;
 
-/// Neighbours of each row that are taken home, at most.
+/// The most neighbours of each row in the file.
 pub(super) const NEIGHBOURS: usize = 10;
 
 /// An NPZ file in memory.
@@ -28,7 +28,7 @@ impl Npz {
     }
 }
 
-/// The nearest rows of each row of a side: row numbers of the data, and similarities.
+/// Nearest rows of each row of a side: row numbers of the data, and similarities.
 pub(super) fn neighbours(rows: &SideRows, found: &Neighbors) -> Result<Vec<u8>> {
     let number = |place: &u32| rows.rows[*place as usize];
     let ids: Vec<u32> = found.ids.iter().map(number).collect();
@@ -40,7 +40,7 @@ pub(super) fn neighbours(rows: &SideRows, found: &Neighbors) -> Result<Vec<u8>> 
     file.finish()
 }
 
-/// What the cross-batch memory holds, in the order of its slots.
+/// Contents of the cross-batch memory, in the order of its slots.
 pub(super) fn memory(memory: &StoredMemory) -> Result<Vec<u8>> {
     let StoredMemory {
         embeddings,
@@ -59,7 +59,7 @@ pub(super) fn memory(memory: &StoredMemory) -> Result<Vec<u8>> {
     file.finish()
 }
 
-/// The side of each row of the data, a byte each: 0 trains, 1 validates, 2 is tested.
+/// Side of each row of the data, a byte each: 0 is training, 1 validation, 2 test.
 pub(super) fn sides(sides: &Sides, rows: usize) -> Vec<u8> {
     let mut bytes = array_header("|u1", &[rows as u64]);
     let begin = bytes.len();
@@ -72,7 +72,7 @@ pub(super) fn sides(sides: &Sides, rows: usize) -> Vec<u8> {
     bytes
 }
 
-/// The rows of a built-in sample, which has no file, and the number of each one's class.
+/// Rows of a built-in sample, which has no file, and the number of each row's class.
 pub(super) fn data(values: &[f32], dim: usize, labels: &[u32]) -> Result<Vec<u8>> {
     let mut file = Npz::new("nearfar_data.npz");
     file.array("X", &[labels.len(), dim], values)?;

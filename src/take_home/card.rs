@@ -1,4 +1,4 @@
-//! The model card: what the head was trained on, how, what it scores and what that is worth, in Markdown.
+//! The model card in Markdown: training data, method, scores of the head, and the verdict.
 
 use super::head::Head;
 use super::results::{Results, data_name};
@@ -8,14 +8,15 @@ use crate::judge::verdict::{Compared, Gain};
 use crate::run::RunReport;
 use crate::search::metrics::Metrics;
 
-/// Scores of one map on the sides that were scored.
+/// Scores of one map on one side.
 pub(super) struct ScoreLine {
-    /// The map and the side.
+    /// Name of the map and the side.
     pub(super) what: String,
     pub(super) metrics: Metrics,
 }
 
-/// The gains of the head, over the same queries: over what, by precision@1, by MAP@R, and which queries one alone has right.
+/// Gains of the head over each baseline, over the same queries: the baseline, precision@1, MAP@R, and the queries that one alone
+/// has right.
 pub(super) fn gains(report: &RunReport) -> Vec<[String; 4]> {
     let text = |gain: &Gain| format!("{:+.3} ({:+.3} to {:+.3})", gain.gain, gain.low, gain.high);
     let line = |compared: &Compared| {
@@ -32,7 +33,7 @@ pub(super) fn gains(report: &RunReport) -> Vec<[String; 4]> {
     report.compared.iter().map(line).collect()
 }
 
-/// What the gains are.
+/// Headings of the gains.
 pub(super) const GAINS: [&str; 4] = [
     "gain over",
     "precision@1",
@@ -40,7 +41,7 @@ pub(super) const GAINS: [&str; 4] = [
     "nearest row right by one alone",
 ];
 
-/// The scores of the head and of what it is compared with.
+/// Scores of the head and of the baselines.
 pub(super) fn scores(report: &RunReport) -> Vec<ScoreLine> {
     let mut lines = Vec::new();
     let mut add = |what: &str, metrics: Option<Metrics>| {
@@ -70,8 +71,7 @@ pub(super) fn scores(report: &RunReport) -> Vec<ScoreLine> {
     lines
 }
 
-/// The interval that holds precision@1 with a probability of 95 %: over the draw of groups where rows have some, else of the queries
-/// (Wilson).
+/// 95 % interval of precision@1: over the draw of groups if rows have some, else of the queries (Wilson).
 pub(super) fn interval(metrics: &Metrics) -> [f64; 2] {
     if let Some(interval) = metrics.interval {
         return interval;
@@ -87,7 +87,7 @@ pub(super) fn interval(metrics: &Metrics) -> [f64; 2] {
     [(middle - half) / whole, (middle + half) / whole]
 }
 
-/// What the data was, a line each.
+/// Description of the data, a line each.
 pub(super) fn data(report: &RunReport) -> Vec<[String; 2]> {
     let data = &report.data;
     let count = |rows: usize, what: &str| format!("{rows} {what}");
@@ -110,7 +110,7 @@ pub(super) fn data(report: &RunReport) -> Vec<[String; 2]> {
     lines
 }
 
-/// How it was trained, a line each.
+/// Version, device, time and memory of the training, a line each.
 pub(super) fn device(report: &RunReport) -> Vec<[String; 2]> {
     let RunReport {
         engine,
@@ -174,7 +174,7 @@ fn in_pytorch(head: &Head) -> String {
     )
 }
 
-/// The card.
+/// The whole model card.
 pub(super) fn card(results: &Results) -> Vec<u8> {
     let (report, head) = (&results.report, &results.head);
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! The charts of a run over its steps: what the report shows, and each as a file to show (SVG) and to draw again (CSV).
+//! Charts of a run over its steps: for the report, and each as an SVG file to show and a CSV file to draw again.
 
 use super::TakenFile;
 use super::svg::{self, Line};
@@ -10,12 +10,12 @@ use crate::train::trainer::{Evaluation, StepReport};
 pub(super) struct Chart {
     /// The name of its files.
     pub(super) file: &'static str,
-    /// What it shows.
+    /// Title of the chart.
     pub(super) title: &'static str,
     pub(super) lines: Vec<Line>,
 }
 
-/// All of them; one that nothing was measured for has no points.
+/// All charts; one without measurements has no points.
 pub(super) fn charts(report: &RunReport) -> [Chart; 5] {
     let scored = |name, score: &dyn Fn(&Evaluation) -> Option<f64>| Line {
         name,

@@ -1,4 +1,4 @@
-//! Embeddings of a side and what they are of: NPY, CSV, and the files of the Embedding Projector.
+//! Embeddings of a side with row numbers and classes: NPY, CSV, and the files of the Embedding Projector.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{SideRows, TakenFile, pretty, text};
 use crate::data::{Dataset, write_matrix};
 use crate::search::rows_to_check::RowsToCheck;
 
-/// The matrix alone.
+/// The matrix alone, as NPY.
 pub(super) fn npy(rows: &SideRows) -> TakenFile {
     let matrix = write_matrix(&rows.embeddings.values, rows.embeddings.dim);
     TakenFile::new(format!("{}_embeddings.npy", rows.of.name()), matrix)
@@ -24,8 +24,8 @@ pub(super) fn labels(rows: &SideRows) -> TakenFile {
     TakenFile::new(format!("{}_labels.csv", rows.of.name()), bytes)
 }
 
-/// Rows that a person picked out: their numbers in the data, counted from 0, and their classes. Written by hand: the page makes
-/// this file without what makes the others, which it fetches when they are asked for.
+/// Rows that a person picked: their numbers in the data, counted from 0, and their classes. Written by hand: the page makes this
+/// file without the code that makes the others, which it fetches when they are asked for.
 pub(super) fn listed(dataset: &Dataset, rows: &[u32]) -> TakenFile {
     let mut text = "row,label\n".to_owned();
     for (row, label) in rows.iter().zip(dataset.labels_of(rows)) {
@@ -36,10 +36,10 @@ pub(super) fn listed(dataset: &Dataset, rows: &[u32]) -> TakenFile {
     TakenFile::new("picked_rows.csv", text.into_bytes())
 }
 
-/// The labels that such a file holds.
+/// Labels of a file that [`labels`] wrote.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// The problem, in words.
 pub(super) fn read_labels(bytes: &[u8]) -> Result<Vec<String>, String> {
     let mut file = csv::Reader::from_reader(bytes);
     let labels = file.records().map(|record| {
@@ -65,7 +65,7 @@ pub(super) fn csv(rows: &SideRows) -> TakenFile {
     TakenFile::new(format!("{}_embeddings.csv", rows.of.name()), bytes)
 }
 
-/// Rows to check, the surest first: the row's number in the data, counted from 0, and what its neighbours say.
+/// Rows to check, the surest first: the row's number in the data, counted from 0, and the votes of its neighbours.
 pub(super) fn to_check(rows: &SideRows, check: &RowsToCheck) -> TakenFile {
     let mut file = csv::Writer::from_writer(Vec::new());
     let mut put = |cells: [&str; 7]| file.write_record(cells).expect("memory takes it");
@@ -93,8 +93,8 @@ pub(super) fn to_check(rows: &SideRows, check: &RowsToCheck) -> TakenFile {
     TakenFile::new(format!("{}_rows_to_check.csv", rows.of.name()), bytes)
 }
 
-/// What <https://projector.tensorflow.org> loads: vectors, labels, and a configuration that names both. Metadata of one column
-/// has no header there.
+/// Files for <https://projector.tensorflow.org>: vectors, labels, and a configuration that names both. Metadata of one column has
+/// no header there.
 pub(super) fn projector(rows: &SideRows) -> Vec<TakenFile> {
     let (mut vectors, mut metadata) = (String::new(), String::new());
     for values in rows.embeddings.rows() {

@@ -1,4 +1,4 @@
-//! [`Head`]: trained layers and what they were trained on, as a safetensors file with the names of torch's
+//! [`Head`]: trained layers and the columns that they take, as a safetensors file with the names of torch's
 //! `Sequential(Linear, ReLU, ..)`.
 
 use std::collections::BTreeMap;
@@ -14,19 +14,19 @@ use crate::engine::tensor_file::header;
 use crate::model::embedder::Embedder;
 use crate::model::embedding_model::LayerWeights;
 
-/// Where the file's metadata holds the names of the features, as a JSON list.
+/// Metadata key of the names of the features, a JSON list.
 const FEATURES: &str = "features";
-/// Where it holds what is filled in, as a JSON list of pairs.
+/// Metadata key of the values that are filled in, a JSON list of pairs.
 const FILLED: &str = "filled";
 
 /// Layers that take rows as they are in the file, and the names of the columns that they take.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Head {
-    /// The layers, first to last, ReLU between them; each takes what the one before gives.
+    /// The layers, first to last, with ReLU between them; each takes the output of the one before.
     pub layers: Vec<LayerWeights>,
-    /// The names of the columns, where they have names.
+    /// Names of the columns, if they have names.
     pub features: Vec<String>,
-    /// The columns in which a cell without a number is filled, counted from 0, and with what: the median of the training file.
+    /// Columns in which a cell without a number is filled, counted from 0, and the value: the median of the training file.
     pub filled: Vec<(usize, f32)>,
 }
 
@@ -41,8 +41,8 @@ impl Head {
         self.layers.last().map_or(0, |layer| layer.shape[0])
     }
 
-    /// What the file says of the vectors that come out: that they are to be brought to unit length, how they are compared,
-    /// and how many dimensions they have. Never the names of classes.
+    /// Metadata on the output vectors: that they are to be brought to unit length, their distance, and their dimensions. Never the
+    /// names of classes.
     pub(super) fn about(&self, distance: Distance) -> BTreeMap<&'static str, String> {
         let about = [
             ("dimensions", self.dimensions().to_string()),
@@ -80,8 +80,8 @@ impl Head {
     /// Reads a head from a safetensors file.
     ///
     /// # Errors
-    /// [`Error::Data`] when the file is damaged, holds other tensors than linear layers that follow each other, or weights as
-    /// [`Embedder::check`] refuses them.
+    /// [`Error::Data`] if the file is damaged, holds other tensors than linear layers that follow each other, or weights that
+    /// [`Embedder::check`] refuses.
     pub fn from_safetensors(file: &NamedFile) -> Result<Self> {
         let refuse = |problem: String| Error::Data(format!("{}: {problem}", file.name));
         let tensors = SafeTensors::deserialize(&file.bytes)

@@ -1,11 +1,11 @@
-//! What happened step by step, for other programs: a CSV and JSON Lines, one line a step that is in the history. A step that was
-//! evaluated has its scores on the same line; the scores before the first step are step 0.
+//! The history of a run step by step, for other programs: CSV and JSON Lines, one line for each step in the history. A step that
+//! was evaluated has its scores on the same line; the scores before the first step are step 0.
 
 use serde_json::{Value, json};
 
 use crate::run::RunReport;
 
-/// The columns, and where their values stand in the line's object.
+/// Names of the columns, and the JSON pointer of each value in the line's object.
 const COLUMNS: [(&str, &str); 20] = [
     ("step", "/step"),
     ("loss", "/loss"),
@@ -35,12 +35,12 @@ const COLUMNS: [(&str, &str); 20] = [
     ("gradient_norm", "/diagnostics/gradient_norm"),
 ];
 
-/// An object a step: its report, with what was evaluated then.
+/// One object a step: its report, with the evaluation after it, if any.
 fn lines(report: &RunReport) -> impl Iterator<Item = Value> {
     let mut steps = report.history.iter().peekable();
     let mut evaluations = report.evaluations.iter().peekable();
     std::iter::from_fn(move || {
-        // Of a long run not every step is there, and maybe not the one after which it was evaluated.
+        // In a long run not every step is kept, and maybe not the one before an evaluation.
         let next = [
             steps.peek().map(|taken| taken.step),
             evaluations.peek().map(|evaluation| evaluation.step),
@@ -58,7 +58,7 @@ fn lines(report: &RunReport) -> impl Iterator<Item = Value> {
     })
 }
 
-/// JSON Lines.
+/// The history as JSON Lines.
 pub(super) fn jsonl(report: &RunReport) -> Vec<u8> {
     let mut text = String::new();
     for line in lines(report) {
@@ -68,7 +68,7 @@ pub(super) fn jsonl(report: &RunReport) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// A table; a cell is empty where nothing was measured.
+/// The history as CSV; a cell is empty if nothing was measured.
 pub(super) fn csv(report: &RunReport) -> Vec<u8> {
     let mut file = csv::Writer::from_writer(Vec::new());
     let mut put = |cells: Vec<String>| file.write_record(cells).expect("memory takes it");

@@ -1,7 +1,7 @@
-//! [`Piece`]: what a person takes home from a run, and in which files; what the page, `train --out` and `export` write.
+//! [`Piece`]: a kind of result that a run can be exported as, and its files; the page, `train --out` and `export` write these.
 //!
-//! One file here makes one piece out of [`Results`]; a new piece is such a file, a variant and its lines in [`Piece`]. The command
-//! line, its help and the page then list it by themselves.
+//! Each source file here makes one piece out of [`Results`]; a new piece is such a file, a variant and its lines in [`Piece`]. The
+//! command line, its help and the page then list it by themselves.
 
 mod archive;
 mod arrays;
@@ -42,10 +42,10 @@ use crate::data::{Dataset, Shape, Side};
 /// The name of a saved run among the files that it leaves.
 pub const CHECKPOINT: &str = "checkpoint.bin";
 
-/// A file that is taken home.
+/// A file to export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TakenFile {
-    /// Its name, maybe in a folder: `a/b`.
+    /// Its name, possibly in a folder: `a/b`.
     pub path: String,
     /// Its content.
     pub bytes: Vec<u8>,
@@ -65,7 +65,7 @@ impl TakenFile {
     }
 }
 
-/// What can be taken home.
+/// Kinds of results that can be exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Piece {
@@ -91,19 +91,19 @@ pub enum Piece {
     Settings,
     /// The settings as the page's link.
     Link,
-    /// The run itself, to go on with.
+    /// The run itself, to continue it.
     Checkpoint,
-    /// Everything that the run has to say.
+    /// The report of the run as JSON.
     History,
     /// The steps as a table.
     HistoryCsv,
     /// The steps as lines of JSON.
     HistoryJsonl,
-    /// What the cross-batch memory holds.
+    /// The contents of the cross-batch memory.
     Memory,
     /// Embeddings for NumPy.
     Npy,
-    /// The classes of those rows.
+    /// The classes of the exported rows.
     Labels,
     /// Embeddings as a table.
     Csv,
@@ -113,12 +113,12 @@ pub enum Piece {
     Projector,
     /// The nearest rows of each row.
     Neighbours,
-    /// Rows whose neighbours speak against their label.
+    /// Rows whose neighbours contradict their label.
     RowsToCheck,
 }
 
 impl Piece {
-    /// All of them, in the order of lists.
+    /// All pieces, in the order of lists.
     pub const ALL: [Self; 23] = [
         Self::Zip,
         Self::Safetensors,
@@ -145,7 +145,7 @@ impl Piece {
         Self::RowsToCheck,
     ];
 
-    /// The name in options.
+    /// Name in options.
     pub fn name(self) -> &'static str {
         match self {
             Self::Zip => "zip",
@@ -174,7 +174,7 @@ impl Piece {
         }
     }
 
-    /// What it and those after it are for, where it is the first of them.
+    /// Heading of a group of pieces, if this piece is the first of the group.
     pub fn heading(self) -> Option<&'static str> {
         match self {
             Self::Safetensors => Some("The head"),
@@ -186,7 +186,7 @@ impl Piece {
         }
     }
 
-    /// What it is, in plain words.
+    /// Description in plain words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Zip => "All files of the run, in one archive",
@@ -223,7 +223,7 @@ impl Piece {
         }
     }
 
-    /// Whether it is made of the rows of a side.
+    /// Tells if the piece is made of the rows of a side.
     pub fn is_of_rows(self) -> bool {
         matches!(
             self,
@@ -237,16 +237,16 @@ impl Piece {
         )
     }
 
-    /// Whether it is made of the neighbours of those rows, which must be looked for.
+    /// Tells if the piece is made of the neighbours of those rows, which must be searched.
     pub fn needs_neighbours(self) -> bool {
         matches!(self, Self::Neighbours | Self::RowsToCheck)
     }
 
-    /// Its files, where the results have what it is made of. Each was read back.
+    /// Files of the piece, if the results have its parts. Each was read back.
     ///
     /// # Errors
-    /// [`Error::Data`] where they have not, or a file does not read back; [`Error::Config`] for a script of settings that PML has
-    /// nothing for.
+    /// [`Error::Data`] if a part is missing, or a file does not read back; [`Error::Config`] for a script of settings that PML has
+    /// no counterpart for.
     pub fn files(self, results: &Results) -> Result<Vec<TakenFile>> {
         let files = self.made(results)?;
         files.iter().try_for_each(read_back::check)?;
@@ -351,8 +351,7 @@ impl Piece {
         }
     }
 
-    /// How large it is, about, in bytes; nothing where the results have not what it is made of. Rows need not be there: `of` says
-    /// which are meant.
+    /// Approximate size in bytes; `None` if the results lack its parts. The rows themselves need not be there: `of` names them.
     pub fn about_bytes(self, results: &Results, of: RowsOf) -> Option<u64> {
         let data = &results.report.data;
         let rows = |side: Side| match side {
@@ -367,7 +366,7 @@ impl Piece {
             RowsOf::All => data.rows as u64,
         };
         let dim = results.head.dimensions() as u64;
-        // A coordinate as text, with what parts it from the next; a label.
+        // Bytes of a coordinate as text, with its separator; bytes of a label.
         let (number, label) = (12, 8);
         match self {
             _ if self.is_of_rows() && count == 0 => None,
@@ -376,7 +375,7 @@ impl Piece {
             Self::Labels => Some(count * label),
             Self::Csv | Self::Projector => Some(count * (dim * number + label)),
             Self::Neighbours => Some(count * 4 * (1 + 2 * arrays::NEIGHBOURS as u64)),
-            // How many are suspect is not known before; few, mostly.
+            // The number of suspects is unknown before; mostly there are few.
             Self::RowsToCheck => Some(128 + count * label / 10),
             Self::Zip => {
                 let parts = IN_FOLDER.iter();
@@ -386,7 +385,7 @@ impl Piece {
                         .sum(),
                 )
             }
-            // The head is counted where it stands by itself.
+            // The head has a piece of its own and is counted there.
             Self::Torchrun => {
                 let files = self.files(results).ok()?;
                 let own = files.iter().filter(|file| file.path != results::HEAD);
@@ -418,8 +417,8 @@ impl FromStr for RowsOf {
     }
 }
 
-/// What a folder of results holds, and the archive: what is small, and the test side. The head is the first: whatever cannot be
-/// made for want of memory comes after it.
+/// Pieces of a folder of results, and of the archive: small files, and those of the test side. The head is the first: files that
+/// cannot be made for want of memory come after it.
 const IN_FOLDER: [Piece; 16] = [
     Piece::Safetensors,
     Piece::Linear,
@@ -439,10 +438,10 @@ const IN_FOLDER: [Piece; 16] = [
     Piece::HistoryJsonl,
 ];
 
-/// Makes the files of a folder of results, one after the other: those of each piece of it that there is, each file once.
+/// Makes the files of a folder of results, one after the other: those of each piece of it that the run has, each file once.
 ///
 /// # Errors
-/// What `take` says; [`Error::Io`] and [`Error::NoMemory`] where a file cannot be written to memory.
+/// Errors of `take`; [`Error::Io`] and [`Error::NoMemory`] if a file cannot be written to memory.
 pub fn folder(results: &Results, mut take: impl FnMut(TakenFile) -> Result<()>) -> Result<()> {
     let mut taken: Vec<String> = Vec::new();
     let mut take = |file: TakenFile| match taken.contains(&file.path) {
@@ -458,19 +457,19 @@ pub fn folder(results: &Results, mut take: impl FnMut(TakenFile) -> Result<()>) 
                 made.iter().try_for_each(read_back::check)?;
                 made.into_iter().try_for_each(&mut take)?;
             }
-            // What the run has not is no part of what it leaves.
+            // Pieces that the run lacks are left out.
             Err(Error::Data(_) | Error::Config(_)) => {}
             Err(error) => return Err(error),
         }
     }
-    // Which rows are on which side is known without a script, too.
+    // The sides of the rows are written without a script, too.
     let sides = results.sides.as_ref();
     sides.map_or(Ok(()), |sides| {
         take(TakenFile::new(results::SIDES, sides.clone()))
     })
 }
 
-/// Every name that a file of such a folder can have.
+/// All names that a file of such a folder can have.
 pub fn folder_names() -> Vec<String> {
     let flat = [
         "model_card.md",
@@ -495,7 +494,7 @@ pub fn folder_names() -> Vec<String> {
     flat.chain(sentence_transformers::names()).collect()
 }
 
-/// JSON for a person to read, with a line's end.
+/// JSON with indentation, and a newline at its end.
 fn pretty(value: &impl Serialize) -> Vec<u8> {
     let mut text = serde_json::to_string_pretty(value).expect("reports are plain data");
     text.push('\n');

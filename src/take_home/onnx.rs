@@ -1,30 +1,30 @@
 //! The head as an ONNX file: features as they are in the file in, embeddings of unit length out, any number of rows.
 //!
-//! Messages and tags are those of `onnx.proto`, as far as a head needs them.
+//! Messages and tags are the part of `onnx.proto` that a head needs.
 
 use prost::Message;
 
 use super::head::Head;
 use crate::cpu::Distance;
 
-/// The version of the operators: `Gemm` 13, `Relu` 14, `LpNormalization` 1, `IsNaN` 13, `IsInf` 10, `Or` 7, `Where` 16.
+/// Version of the operators: `Gemm` 13, `Relu` 14, `LpNormalization` 1, `IsNaN` 13, `IsInf` 10, `Or` 7, `Where` 16.
 const OPSET: i64 = 17;
-/// The version of the file format that came with it.
+/// Version of the file format that came with it.
 const IR: i64 = 8;
 /// `TensorProto.FLOAT`.
 const FLOAT: i32 = 1;
 /// `AttributeProto.INT`.
 const INT: i32 = 2;
-/// The names of input and output.
+/// Names of input and output.
 const INPUT: &str = "features";
 const OUTPUT: &str = "embeddings";
 
-/// The file of a head.
+/// The ONNX file of a head.
 pub(super) fn file(head: &Head, distance: Distance) -> Vec<u8> {
     let (mut nodes, mut initializers) = (Vec::new(), Vec::new());
     let mut rows = INPUT.to_owned();
     if !head.filled.is_empty() {
-        // A column that was whole in training stays without a number: NaN comes out.
+        // A column without missing cells in training is not filled: NaN comes out.
         let mut numbers = vec![f32::NAN; head.inputs()];
         for (column, number) in &head.filled {
             numbers[*column] = *number;
@@ -126,7 +126,7 @@ fn tensor(name: &str, shape: &[usize], values: &[f32]) -> Tensor {
     }
 }
 
-/// Rows of so many columns, any number of them.
+/// Type of a matrix with this many columns and any number of rows.
 fn matrix(name: &str, columns: usize) -> ValueInfo {
     let dimensions = [Size::Named("rows".to_owned()), Size::Fixed(columns as i64)];
     let shape = Shape {
@@ -145,7 +145,7 @@ fn matrix(name: &str, columns: usize) -> ValueInfo {
     }
 }
 
-/// What is wrong with the file of a head, where it does not read.
+/// Problem of a head's file, if it does not read.
 pub(super) fn problem(bytes: &[u8]) -> Option<String> {
     Model::decode(bytes).err().map(|error| error.to_string())
 }
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(whole.graph.expect("a graph").node.len(), 4);
         let filled: Vec<u8> = [f32::NAN, -0.5, f32::NAN].map(f32::to_le_bytes).concat();
         assert_eq!(graph.initializer[0].raw_data, filled);
-        // Each takes what the one before gives.
+        // Each takes the output of the one before.
         assert_eq!(graph.node[3].input[2], INPUT);
         let mut rows = &graph.node[3].output[0][..];
         for node in &graph.node[4..] {

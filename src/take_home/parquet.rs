@@ -1,4 +1,4 @@
-//! Embeddings of a side as Parquet: a row for each, with its number in the data, its class, and its embedding as a list.
+//! Embeddings of a side as Parquet: one row for each, with its number in the data, its class, and its embedding as a list.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ const SCHEMA: &str = "message rows {
     required binary label (UTF8);
     required group embedding (LIST) { repeated group list { required float element; } }
 }";
-/// Rows of a group: so many are held beside what was written.
+/// Rows of a row group, which are held in memory beside the written bytes.
 const GROUP_ROWS: usize = 100_000;
 
-/// The table.
+/// The Parquet file.
 ///
 /// # Errors
-/// [`Error::Io`] where it cannot be written to memory.
+/// [`Error::Io`] if it cannot be written to memory.
 pub(super) fn file(rows: &SideRows) -> Result<TakenFile> {
     let bytes = written(rows).map_err(|error| Error::Io {
         what: "writing Parquet".to_owned(),
@@ -36,7 +36,7 @@ pub(super) fn file(rows: &SideRows) -> Result<TakenFile> {
 
 fn written(rows: &SideRows) -> Result<Vec<u8>, ParquetError> {
     let schema = Arc::new(parse_message_type(SCHEMA)?);
-    // Embeddings hardly repeat: a dictionary of them is as long as they are.
+    // Embeddings hardly repeat: a dictionary of them would be as long as they are.
     let properties = WriterProperties::builder()
         .set_column_dictionary_enabled("embedding.list.element".into(), false)
         .build();

@@ -1,4 +1,4 @@
-//! Reads files of Take home as whoever gets them does, before a run is called done: nothing is written that would be refused.
+//! Reads exported files as their readers do, before a run is called done: no file is written that would be refused.
 
 use safetensors::SafeTensors;
 use serde::de::IgnoredAny;
@@ -8,10 +8,10 @@ use crate::base::error::{Error, Result};
 use crate::data::NamedFile;
 use crate::engine::checkpoint;
 
-/// Reads one file back, by what its name says it is.
+/// Reads one file back, by the reader for its name.
 ///
 /// # Errors
-/// [`Error::Data`] with the file's name and what its reader said.
+/// [`Error::Data`] with the file's name and its reader's message.
 pub(super) fn check(file: &TakenFile) -> Result<()> {
     let bytes = &file.bytes;
     let problem = match file.path.rsplit('/').next().unwrap_or_default() {

@@ -14,7 +14,7 @@ overflow-wrap:anywhere}td.n,th.n{text-align:right;white-space:nowrap}svg{width:1
 .verdict{font-size:1.15rem}@media(prefers-color-scheme:dark){body{color:#eee;background:#181818}th,td{border-color:#444}\
 .grid{stroke:#444}svg text{fill:#aaa}}";
 
-/// The page.
+/// The whole HTML page.
 pub(super) fn report(results: &Results) -> Vec<u8> {
     let report = &results.report;
     let title = format!("Nearfar: {}", data_name(report));
@@ -131,7 +131,7 @@ mod tests {
         assert!(!page.contains("<script") && !page.contains("someone"));
         let foreign = ["src=", "href=", "url(", "@import"];
         assert!(foreign.iter().all(|part| !page.contains(part)));
-        // Labels of rows stand nowhere.
+        // The page has no labels of rows.
         assert!(!page.contains("HYPERLINK"));
     }
 }

@@ -1,4 +1,4 @@
-//! [`Results`]: everything that is taken home, from a run or from the folder that a run left.
+//! [`Results`]: the parts of all exported files, from a run or from the folder that a run wrote.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use crate::run::RunReport;
 use crate::search::knn::Neighbors;
 use crate::search::rows_to_check::RowsToCheck;
 
-/// The names of files that results are read from again.
+/// Names of the files that results are read from again.
 pub const HISTORY: &str = "history.json";
 pub(super) const HEAD: &str = "head.safetensors";
 pub(super) const LINEAR: &str = "linear.safetensors";
@@ -24,12 +24,12 @@ pub(super) const MEMORY: &str = "memory.npz";
 pub(super) const SIDES: &str = "sides.npy";
 pub(super) const DATA: &str = "nearfar_data.npz";
 
-/// Whether a file is the history of a run, by what it holds; little of it is held at once.
+/// Tells by its content if a file is the history of a run; little of it is held at once.
 #[cfg(not(target_family = "wasm"))]
 pub fn is_history(path: &std::path::Path) -> bool {
     use serde::de::IgnoredAny;
 
-    /// What every history has.
+    /// Keys that every history has.
     #[derive(Deserialize)]
     #[expect(dead_code, reason = "that they are there is all that counts")]
     struct Parts {
@@ -42,27 +42,27 @@ pub fn is_history(path: &std::path::Path) -> bool {
     file.is_ok_and(|file| serde_json::from_reader::<_, Parts>(file).is_ok())
 }
 
-/// What all pieces are made of.
+/// Parts that all pieces are made of.
 #[derive(Clone, Debug)]
 pub struct Results {
-    /// Everything that the run has to say.
+    /// Report of the run.
     pub report: RunReport,
     /// The head after the last step.
     pub head: Head,
-    /// The linear map that it is compared with, where there is one.
+    /// The linear baseline, if there is one.
     pub linear: Option<Head>,
-    /// The embedded rows of a side, where they were asked for.
+    /// The embedded rows of a side, if they were asked for.
     pub rows: Option<SideRows>,
-    /// What the memory holds, as an NPZ, where there is one.
+    /// Contents of the memory, as an NPZ, if there is one.
     pub memory: Option<Vec<u8>>,
-    /// The run as it is, where it can be gone on with.
+    /// Checkpoint of the run, if it can be continued.
     pub checkpoint: Option<Vec<u8>>,
-    /// The side of every row, as an NPY, and the rows of a built-in sample, as an NPZ.
+    /// Side of every row, as an NPY; `data` has the rows of a built-in sample, as an NPZ.
     pub(super) sides: Option<Vec<u8>>,
     pub(super) data: Option<Vec<u8>>,
 }
 
-/// Which rows of the data are taken home.
+/// Rows of the data to export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RowsOf {
@@ -88,10 +88,10 @@ impl From<Side> for RowsOf {
 }
 
 impl RowsOf {
-    /// All of them, the default first.
+    /// All choices, the default first.
     pub const ALL: [Self; 4] = [Self::Test, Self::Train, Self::Validation, Self::All];
 
-    /// The name in options and files.
+    /// Name in options and files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Test => "test",
@@ -101,7 +101,7 @@ impl RowsOf {
         }
     }
 
-    /// What its rows are called: "test rows".
+    /// Name of the rows in a text, as "test" in "test rows".
     pub fn words(self) -> &'static str {
         match self {
             Self::Test => Side::Test.name(),
@@ -111,7 +111,7 @@ impl RowsOf {
         }
     }
 
-    /// Their numbers among all rows, ascending.
+    /// Numbers of the rows among all rows, ascending.
     pub(super) fn of(self, sides: &Sides) -> Vec<u32> {
         match self {
             Self::Test => sides.test.clone(),
@@ -129,20 +129,20 @@ impl RowsOf {
 /// Rows of the data through the head.
 #[derive(Clone, Debug)]
 pub struct SideRows {
-    /// Which rows.
+    /// The choice of rows.
     pub of: RowsOf,
-    /// The number of each in the data, counted from 0.
+    /// Number of each row in the data, counted from 0.
     pub rows: Vec<u32>,
-    /// The name of each one's class.
+    /// Name of each row's class.
     pub labels: Vec<String>,
-    /// Their embeddings.
+    /// Embeddings of the rows.
     pub embeddings: Embeddings,
-    /// The rows nearest to each among them, where they were looked for.
+    /// The rows nearest to each among them, if they were searched.
     pub neighbours: Option<Neighbors>,
 }
 
 impl SideRows {
-    /// The same with the numbers that the rows have in the file, of which some rows were left out.
+    /// These rows with their numbers in the file, of which some rows were left out.
     pub(super) fn in_file(&self, left_out: &LeftOut) -> Cow<'_, Self> {
         if left_out.is_empty() {
             return Cow::Borrowed(self);
@@ -153,7 +153,7 @@ impl SideRows {
         })
     }
 
-    /// Rows whose neighbours speak against their label; nothing before [`SideRows::find_neighbours`].
+    /// Rows whose neighbours contradict their label; `None` before [`SideRows::find_neighbours`].
     pub fn to_check(&self) -> Option<RowsToCheck> {
         let found = self.neighbours.as_ref()?;
         Some(RowsToCheck::new(&self.rows, &self.labels, found))
@@ -161,10 +161,10 @@ impl SideRows {
 }
 
 impl Results {
-    /// Writes what a run gave in the formats of files.
+    /// Converts the results of a run to file formats.
     ///
     /// # Errors
-    /// [`Error::Io`] where an archive cannot be written to memory.
+    /// [`Error::Io`] if an archive cannot be written to memory.
     pub fn new(taken: Taken) -> Result<Self> {
         let Taken {
             report,
@@ -196,11 +196,11 @@ impl Results {
         })
     }
 
-    /// Reads what a run left: `read` gives the content of a file by its name, where there is such a file. The rows are those of
-    /// the test side.
+    /// Reads the files that a run wrote: `read` returns the content of a file by its name, if there is such a file. The rows are
+    /// those of the test side.
     ///
     /// # Errors
-    /// What `read` says; [`Error::Data`] where there is no head or no history, or a file is damaged.
+    /// Errors of `read`; [`Error::Data`] if there is no head or no history, or a file is damaged.
     pub fn read(folder: &str, read: impl Fn(&str) -> Result<Option<Vec<u8>>>) -> Result<Self> {
         let refuse = |name: &str, problem: &str| Error::Data(format!("{folder}/{name}: {problem}"));
         let whole = |name: &str| {
@@ -241,7 +241,7 @@ impl Results {
                 name: format!("{folder}/{npy}"),
                 bytes: matrix,
             };
-            // The matrix of a side without rows holds none, which no reader of data takes.
+            // The matrix of a side without rows is empty, and readers of data refuse it.
             let (values, dim) = match results.report.data.test {
                 0 => (Vec::new(), results.head.dimensions()),
                 _ => {
@@ -270,7 +270,7 @@ impl Results {
         Ok(results)
     }
 
-    /// The numbers of rows in the data, by what the folder says of their sides; of a folder that says nothing, 0, 1, 2 ..
+    /// Numbers of rows in the data, by the folder's file of sides; 0, 1, 2 .. if there is none.
     pub fn rows_of(&self, of: RowsOf, count: usize) -> Vec<u32> {
         let data = self.report.data.rows;
         let marks = self.sides.as_deref();
@@ -289,19 +289,19 @@ impl Results {
         chosen.map(|(row, _)| row).collect()
     }
 
-    /// Whether the folder says which rows are on which side.
+    /// Tells if the folder has a file of sides.
     pub fn knows_sides(&self) -> bool {
         self.sides.is_some()
     }
 }
 
-/// The name of a run's data without the folders that it lies in: those are nobody else's business.
+/// Name of a run's data without its folders, which are private.
 pub(super) fn data_name(report: &RunReport) -> &str {
     let name = &report.data.name;
     name.rsplit(['/', '\\']).next().unwrap_or(name)
 }
 
-/// Whether data of this name is built in.
+/// Tells if data of this name is built in.
 pub(super) fn is_sample(name: &str) -> bool {
     let sample = name.strip_prefix("sample:");
     sample.is_some_and(|sample| SAMPLES.contains(&sample))
@@ -401,7 +401,7 @@ pub(super) mod tests {
         }
     }
 
-    /// What such a run leaves.
+    /// Results of such a run.
     pub(crate) fn small() -> Results {
         Results {
             report: small_report(),

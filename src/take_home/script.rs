@@ -1,7 +1,7 @@
 //! The recipe of a run as a PyTorch script: the same loss, miner, sampler and memory in PML, plain or under `torchrun`.
 //!
-//! `train.py` beside this is the script with gaps, `@NAME@`; what goes in is made of the settings here. Settings carry PML's names, so that
-//! most arguments go over as they are.
+//! The template `train.py` in this folder has gaps, `@NAME@`, which are filled from the settings here. Settings have PML's names,
+//! so that most arguments are copied.
 
 use serde_json::{Map, Value};
 
@@ -20,7 +20,7 @@ const TEMPLATE: &str = include_str!("train.py");
 /// The script of a run.
 ///
 /// # Errors
-/// [`Error::Config`] for a setting that PML has nothing for.
+/// [`Error::Config`] for a setting that PML has no counterpart for.
 pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
     let (report, config) = (&results.report, &results.report.config);
     check(config)?;
@@ -84,7 +84,7 @@ pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
         ("SAMPLER", sampler(config)),
         ("OUTER", literal(&serde_json::json!(outer))),
     ];
-    // The template is walked once, so that a gap's name within what goes in stays what it is.
+    // The template is read once, so that a gap's name within a filled-in value is left alone.
     let mut parts = TEMPLATE.split('@');
     let mut text = parts.next().unwrap_or_default().to_owned();
     while let Some(part) = parts.next() {
@@ -103,7 +103,7 @@ pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
-/// Refuses settings that PML has nothing for.
+/// Refuses settings that PML has no counterpart for.
 pub(super) fn check(config: &TrainConfig) -> Result<()> {
     match &config.miner {
         Miner::FacenetSemihard(_) if is_mined(config) => {
@@ -127,7 +127,7 @@ fn literal(value: &Value) -> String {
     }
 }
 
-/// A comment at the start of a function's body; nothing where there is none. Never text from outside.
+/// A comment at the start of a function's body; empty if `None`. Never text from outside.
 fn note(text: Option<&str>) -> String {
     text.map_or_else(String::new, |text| format!("    # {text}\n"))
 }
@@ -149,7 +149,7 @@ fn distance(distance: Distance) -> (String, String) {
     ("distance".to_owned(), class.to_owned())
 }
 
-/// The arguments of a part of the settings but its name.
+/// Arguments of a part of the settings, without its name.
 fn arguments(part: &impl serde::Serialize, leave_out: &[&str]) -> Vec<(String, String)> {
     let all = match serde_json::to_value(part) {
         Ok(Value::Object(all)) => all,
@@ -192,14 +192,14 @@ fn loss(config: &TrainConfig) -> String {
         all.push(("num_classes".to_owned(), "classes".to_owned()));
         all.push(("embedding_size".to_owned(), "EMBEDDING".to_owned()));
     }
-    // PML's has no argument for it: it is of cosines.
+    // PML's class has no such argument: it always compares by cosine.
     if !matches!(loss, Loss::NormalizedSoftmax(_)) {
         all.push(distance(config.distance));
     }
     call(&format!("losses.{}", loss_class(loss)), all)
 }
 
-/// The learning rate of what the loss learns.
+/// Learning rate of the loss's own parameters.
 fn loss_lr(loss: &Loss) -> Value {
     let lr = loss.proxies().map(|proxies| proxies.lr);
     serde_json::json!(lr.or(loss.boundary_lr()))
@@ -214,7 +214,7 @@ fn loss_note(config: &TrainConfig) -> Option<&'static str> {
     }
 }
 
-/// Whether a miner chooses what the loss looks at, or weighs its rows.
+/// Tells if a miner chooses the pairs or triplets of the loss, or weighs its rows.
 fn is_mined(config: &TrainConfig) -> bool {
     config.loss.is_mined() || config.miner_weights
 }
@@ -231,7 +231,7 @@ fn miner(config: &TrainConfig) -> String {
         Miner::DistanceWeighted(_) => "DistanceWeightedMiner",
     };
     let mut all = arguments(&config.miner, &["seed"]);
-    // It draws by L2 distances, whatever the loss compares by.
+    // The miner draws by L2 distances, whatever the loss compares by.
     if !config.miner.draws() {
         all.push(distance(config.chosen_by()));
     }
@@ -262,7 +262,7 @@ fn sampler_note(sampler: &Sampler) -> Option<&'static str> {
     }
 }
 
-/// The body of the function that draws batches.
+/// Body of the function that draws batches.
 fn sampler(config: &TrainConfig) -> String {
     let body = match &config.sampler {
         Sampler::Shuffled(_) => {
@@ -344,7 +344,7 @@ mod tests {
                     let error = text.expect_err("PML has none").to_string();
                     assert!(error.contains("PML has no miner"), "{error}");
                 }
-                // Its distance and its seed are no choice in PML.
+                // Its distance and its seed cannot be chosen in PML.
                 "distance-weighted" => assert!(text.expect("is written").contains(
                     "    return miners.DistanceWeightedMiner(cutoff=0.5, nonzero_loss_cutoff=1.4)\n"
                 )),

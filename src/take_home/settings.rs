@@ -1,19 +1,19 @@
-//! The settings of a run as the page's link carries them, `#data=digits&memory_size=0`: only what differs from the data's defaults.
-//! Data from a file is named, `data=file:trees.csv`: a link cannot carry it.
+//! The settings of a run as a link to the page, `#data=digits&memory_size=0`: only the differences from the data's defaults. Data
+//! from a file is named, `data=file:trees.csv`: a link cannot carry it.
 
 use crate::base::quote::quoted;
 use crate::data::SAMPLES;
 use crate::engine::device::EngineKind;
 use crate::rules::config::TrainConfig;
 
-/// How a link names a sample of the library, and a file, which it cannot carry.
+/// Prefixes of a sample of the library, and of a file, which a link cannot carry.
 const SAMPLE: &str = "sample:";
 const FILE: &str = "file:";
 
-/// The sizes that are imagined first: rows, features and classes. `#plan` alone asks for them.
+/// Default sizes of imagined data: rows, features and classes. `#plan` alone asks for them.
 pub const IMAGINED: &str = "600000x128x1000";
 
-/// What stands behind `#` in the page's address: the data, and the settings that differ from those that suit it, as
+/// The part after `#` in the page's address: the data, and the settings that differ from those that suit it, as
 /// `application/x-www-form-urlencoded`.
 pub fn link(data: &str, config: &TrainConfig, defaults: &TrainConfig) -> String {
     let data = match data.strip_prefix(SAMPLE) {
@@ -26,23 +26,23 @@ pub fn link(data: &str, config: &TrainConfig, defaults: &TrainConfig) -> String 
     link.finish()
 }
 
-/// What a link asks for.
+/// Content of a link.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Link {
     /// A forced engine, from `?engine=`.
     pub engine: Option<EngineKind>,
-    /// From how many bytes on features stay in their file, from `?stream_from=`: for who has little memory, and for tests.
+    /// Bytes from which on features stay in their file, from `?stream_from=`: for computers with little memory, and for tests.
     pub stream_from: Option<u64>,
-    /// The name of the data: `sample:` and a sample's, or a file's.
+    /// Name of the data: `sample:` and a sample's, or a file's.
     pub data: Option<String>,
     /// Settings, `key=value` each.
     pub sets: Vec<String>,
-    /// What makes no sense, and is left out.
+    /// Messages on parts that make no sense, and are left out.
     pub problems: Vec<String>,
 }
 
 impl Link {
-    /// Reads what stands in an address behind `?` and behind `#`, with these marks or without.
+    /// Reads the parts of an address after `?` and after `#`, with or without these marks.
     pub fn read(query: &str, settings: &str) -> Self {
         let mut link = Self::default();
         for (key, value) in link_pairs(query) {
@@ -62,7 +62,7 @@ impl Link {
                 link.data = Some(file.to_owned());
             } else {
                 let name = value.strip_prefix(SAMPLE).unwrap_or(&value);
-                // Sizes alone, as in `#data=600000x128x1000`, are data that is imagined.
+                // Sizes alone, as in `#data=600000x128x1000`, stand for imagined data.
                 if SAMPLES.contains(&name)
                     || name.split('x').all(|size| size.parse::<u64>().is_ok())
                 {
@@ -78,7 +78,7 @@ impl Link {
     }
 }
 
-/// The keys and values of a part of an address, in order.
+/// Keys and values of a part of an address, in order.
 pub fn link_pairs(part: &str) -> Vec<(String, String)> {
     let pairs = form_urlencoded::parse(part.trim_start_matches(['#', '?']).as_bytes());
     pairs.into_owned().collect()

@@ -1,5 +1,5 @@
-//! Line charts as SVG, small enough to write by hand: text is left to whoever shows them, and the same numbers give the same
-//! bytes on every machine.
+//! Line charts as SVG, small enough to write by hand: fonts are left to the viewer, and the same numbers give the same bytes on
+//! every machine.
 
 use super::text::html;
 
@@ -9,7 +9,7 @@ const LEFT: f64 = 56.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 28.0;
-/// Points of a line at most: more would lie on one another.
+/// The most points of a line: more would cover each other.
 const MOST_POINTS: usize = 1000;
 /// Colours that can be told apart in light and dark, and by most who see few colours.
 const COLOURS: [&str; 5] = ["#1f77b4", "#d95f02", "#7570b3", "#1b9e77", "#777777"];
@@ -20,7 +20,7 @@ pub(super) struct Line {
     pub(super) points: Vec<[f64; 2]>,
 }
 
-/// A chart of lines over the steps of a run, from y 0 on, with its legend, as a page shows them; nothing where no line has a point.
+/// A chart of lines over the steps of a run, from y 0 on, with its legend, as HTML; `None` if no line has a point.
 pub(super) fn chart(title: &str, lines: &[Line]) -> Option<String> {
     let (mut page, drawn) = plot(title, lines)?;
     page.push_str("<p class=\"legend\">");
@@ -34,7 +34,7 @@ pub(super) fn chart(title: &str, lines: &[Line]) -> Option<String> {
     Some(page)
 }
 
-/// The same as a file of its own, on white, with its title.
+/// A chart as a file of its own, on white, with its title.
 pub(super) fn file(title: &str, lines: &[Line]) -> Option<String> {
     let (plot, drawn) = plot(title, lines)?;
     let (above, title) = (56.0, html(title));
@@ -59,7 +59,7 @@ pub(super) fn file(title: &str, lines: &[Line]) -> Option<String> {
     Some(svg)
 }
 
-/// The lines with axes, and which are drawn in which colours.
+/// The plot with axes, and the lines that are drawn with their colours.
 fn plot<'a>(title: &str, lines: &'a [Line]) -> Option<(String, Vec<(&'a Line, &'static str)>)> {
     let drawn: Vec<(&Line, &'static str)> = lines
         .iter()
@@ -98,7 +98,7 @@ fn plot<'a>(title: &str, lines: &'a [Line]) -> Option<(String, Vec<(&'a Line, &'
     for (line, colour) in &drawn {
         let stride = line.points.len().div_ceil(MOST_POINTS);
         let mut shown: Vec<_> = line.points.iter().step_by(stride).collect();
-        // The last one is what the run came to.
+        // The last point is the result of the run.
         shown.extend(
             line.points
                 .last()
@@ -115,7 +115,7 @@ fn plot<'a>(title: &str, lines: &'a [Line]) -> Option<(String, Vec<(&'a Line, &'
     Some((svg, drawn))
 }
 
-/// The least of 1, 2, 5, 10, .. times a power of ten that is not below.
+/// Least number of 1, 2, 5, 10, .. times a power of ten that is at least `most`.
 fn round_up(most: f64) -> f64 {
     let mut power = 1.0;
     while power < most && power < f64::MAX / 10.0 {
@@ -131,7 +131,7 @@ fn round_up(most: f64) -> f64 {
         .unwrap_or(power)
 }
 
-/// A number of an axis.
+/// Label of a number on an axis.
 fn short(value: f64) -> String {
     if value >= 1e15 {
         return format!("{value:.1e}");
@@ -141,7 +141,7 @@ fn short(value: f64) -> String {
             return format!("{}{letter}", value / unit);
         }
     }
-    // Sums like 0.1 + 0.2 end in digits that mean nothing.
+    // Sums like 0.1 + 0.2 end in digits without meaning.
     let text = format!("{value:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
@@ -161,7 +161,7 @@ mod tests {
         ] {
             assert_eq!(round_up(most), end);
         }
-        // Near the end of the numbers it is about there.
+        // Near the largest f64 the result is approximate.
         assert!((1e307..f64::MAX).contains(&round_up(1.7e308)));
         assert_eq!(
             [0.25, 1500.0, 0.0, 1e308].map(short),

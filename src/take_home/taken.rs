@@ -1,5 +1,5 @@
-//! [`Taken`]: what a run gives to be taken home, before any format of a file. [`super::Results`] are made of it, here or in another
-//! worker of a page, which gets it as a text and arrays.
+//! [`Taken`]: the exportable results of a run, before any file format. [`super::Results`] are made of it, here or in another worker
+//! of a page, which receives it as a text and arrays.
 
 use bytemuck::{Pod, cast_slice, pod_collect_to_vec};
 use serde::{Deserialize, Serialize};
@@ -14,24 +14,24 @@ use crate::run::{Origin, Run, RunReport};
 use crate::search::knn::{KnnIndex, Neighbors};
 use crate::train::trainer::StoredMemory;
 
-/// What a run gives to be taken home.
+/// Exportable results of a run.
 #[derive(Clone, Debug)]
 pub struct Taken {
     pub(super) report: RunReport,
-    /// The names of the features.
+    /// Names of the features.
     pub(super) features: Vec<String>,
-    /// The columns in which cells without a number were filled, and with what.
+    /// Columns in which cells without a number were filled, and the values.
     pub(super) filled: Vec<(usize, f32)>,
     pub(super) layers: Vec<LayerWeights>,
     pub(super) linear: Option<LayerWeights>,
     pub(super) memory: Option<StoredMemory>,
-    /// The run as it is, where it can be gone on with.
+    /// Checkpoint of the run, if it can be continued.
     pub(super) checkpoint: Option<Vec<u8>>,
-    /// The side of every row, as an NPY.
+    /// Side of every row, as an NPY.
     pub(super) sides: Vec<u8>,
-    /// The rows of a built-in sample.
+    /// Rows of a built-in sample.
     pub(super) sample: Option<SampleRows>,
-    /// The embedded rows of a side, where they were asked for.
+    /// The embedded rows of a side, if they were asked for.
     pub rows: Option<SideRows>,
 }
 
@@ -44,10 +44,10 @@ pub(super) struct SampleRows {
 }
 
 impl Taken {
-    /// Takes what a run has so far; its rows only with [`Taken::embed`], the run itself only with [`Taken::save_run`].
+    /// Takes the results of a run so far; rows only with [`Taken::embed`], the run itself only with [`Taken::save_run`].
     ///
     /// # Errors
-    /// [`Error::Device`]; what reading a sample's rows says.
+    /// [`Error::Device`]; errors of reading a sample's rows.
     pub async fn of(run: &mut Run) -> Result<Self> {
         let report = run.report();
         let trainer = run.trainer();
@@ -84,7 +84,7 @@ impl Taken {
         })
     }
 
-    /// Takes the run itself along, on data from `origin`, where it can be gone on with: not where its last step broke off.
+    /// Adds a checkpoint of the run, on data from `origin`, if it can be continued: not if its last step broke off.
     ///
     /// # Errors
     /// [`Error::Device`]; [`Error::NoMemory`].
@@ -96,10 +96,10 @@ impl Taken {
         Ok(())
     }
 
-    /// Takes rows of a run along, through its head.
+    /// Adds rows of a run, embedded by its head.
     ///
     /// # Errors
-    /// [`Error::NoDirection`] where a row has none; as [`crate::Trainer::embed`].
+    /// [`Error::NoDirection`] if a row has none; as [`crate::Trainer::embed`].
     pub async fn embed(&mut self, run: &mut Run, of: RowsOf) -> Result<()> {
         let trainer = run.trainer();
         let rows = of.of(trainer.sides());
@@ -117,7 +117,7 @@ impl Taken {
         Ok(())
     }
 
-    /// The text and the arrays that [`Taken::unpack`] takes.
+    /// Text and arrays for [`Taken::unpack`].
     pub fn pack(&self) -> (String, Vec<&[u8]>) {
         let named = |layer: &LayerWeights| (layer.index, layer.shape);
         let found = |rows: &SideRows| rows.neighbours.as_ref().map(|found| found.k);
@@ -166,7 +166,7 @@ impl Taken {
         (text, arrays)
     }
 
-    /// What [`Taken::pack`] gave.
+    /// Rebuilds the results from the output of [`Taken::pack`].
     ///
     /// # Errors
     /// [`Error::Data`] for anything else.
@@ -222,12 +222,12 @@ impl Taken {
     }
 }
 
-/// All of it but its arrays: of a layer its number and widths, of others what their arrays do not tell.
+/// Everything but the arrays: number and widths of each layer, and the sizes that the arrays do not tell.
 #[derive(Deserialize, Serialize)]
 struct Text {
     report: RunReport,
     features: Vec<String>,
-    // Runs that a browser keeps from before have none.
+    // Runs that a browser stored earlier have none.
     #[serde(default)]
     filled: Vec<(usize, f32)>,
     layers: Vec<(usize, [usize; 2])>,
@@ -238,21 +238,21 @@ struct Text {
     rows: Option<(RowsOf, Vec<String>, usize, Option<usize>)>,
 }
 
-/// The arrays, one after the other.
+/// Arrays in their order.
 struct Arrays(std::vec::IntoIter<Vec<u8>>);
 
 impl Arrays {
-    /// The next one; one that is not there is empty.
+    /// The next array; empty if there is none.
     fn next<T: Pod>(&mut self) -> Vec<T> {
         pod_collect_to_vec(&self.0.next().unwrap_or_default())
     }
 }
 
 impl SideRows {
-    /// Looks for the rows nearest to each; there must be two.
+    /// Finds the rows nearest to each; there must be two rows.
     ///
     /// # Errors
-    /// As [`KnnIndex::new`] and [`KnnIndex::search`]; [`Error::Data`] where there are no two rows.
+    /// As [`KnnIndex::new`] and [`KnnIndex::search`]; [`Error::Data`] if there are no two rows.
     pub async fn find_neighbours(&mut self, engine: &Engine) -> Result<()> {
         let k = NEIGHBOURS.min(self.rows.len().saturating_sub(1));
         if k == 0 {

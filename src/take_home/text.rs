@@ -1,9 +1,9 @@
-//! Names that people and files gave, written into other languages so that they stay names: CSV, TSV, HTML, Markdown, Python.
+//! Escapes names from people and files for other languages, so that they stay names: CSV, TSV, HTML, Markdown, Python.
 
 use serde_json::json;
 
-/// A cell of a CSV as a spreadsheet may open it: one that it would take for a formula gets an apostrophe in front, as does one
-/// that already has apostrophes there, so that [`cell_text`] gives every cell back. Numbers stay numbers.
+/// A cell of a CSV that a spreadsheet may open: text that it would take for a formula gets an apostrophe in front, as does such
+/// text that already begins with apostrophes, so that [`cell_text`] restores every cell. Numbers stay numbers.
 pub(super) fn cell(text: &str) -> String {
     let guard = if is_formula(text) { "'" } else { "" };
     format!("{guard}{text}")
@@ -22,7 +22,7 @@ fn is_formula(text: &str) -> bool {
     inner.starts_with(['=', '+', '-', '@', '\t', '\r']) && !is_number(inner)
 }
 
-/// Whether this is a decimal number. By hand: the standard library's parser would be 13 kB of the page.
+/// Tells if a text is a decimal number. By hand: the standard library's parser would be 13 kB of the page.
 fn is_number(text: &str) -> bool {
     let unsigned = |text: &str| text.strip_prefix(['+', '-']).unwrap_or(text).to_owned();
     let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -66,7 +66,7 @@ pub(super) fn markdown(text: &str) -> String {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
-            // An address would become a link of itself.
+            // An address would become a link by itself.
             ':' if rest.as_str().starts_with("//") => escaped.push_str("&#58;"),
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '!' => {
                 escaped.push('\\');

@@ -1,4 +1,4 @@
-//! [`Batches`]: which rows make a batch. Takes the training rows of a split, gives row numbers by the run's sampler.
+//! [`Batches`]: the stream of training batches. Takes the training rows of a split, gives row numbers by the run's sampler.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::rules::samplers::{
     Sampler, Saved, Shuffled, SuperClass,
 };
 
-/// An endless stream of batches, the same for the same seed everywhere.
+/// An endless stream of batches that depends on the seed alone, not on the platform.
 #[derive(Debug)]
 pub(crate) struct Batches {
     draw: Box<dyn Draw>,
@@ -19,10 +19,10 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// Draws from `rows` of the data set.
+    /// Draws batches from these rows of the data set.
     ///
     /// # Errors
-    /// [`Error::Config`] when a batch needs more rows or classes than there are, or a column that is missing.
+    /// [`Error::Config`] if a batch needs more rows or classes than there are, or a column that is missing.
     pub(crate) fn new(dataset: &Dataset, rows: &[u32], config: &TrainConfig) -> Result<Self> {
         let batch_size = config.batch_size;
         let classes = by_class(dataset, rows);
@@ -54,25 +54,25 @@ impl Batches {
         self.draw.most_of_a_class(window)
     }
 
-    /// Where chance is, and where the sampler: all that the next batches follow from.
+    /// State of the random generator and of the sampler, from which all later batches follow.
     pub(crate) fn save(&self) -> (u128, Vec<u32>) {
         let mut numbers = Vec::new();
         self.draw.save(&mut numbers);
         (self.rng.state(), numbers)
     }
 
-    /// Goes on from there; nothing where that is of another sampler, or of other rows.
+    /// Restores a saved state; `None` if it is of another sampler, or of other rows.
     pub(crate) fn restore(&mut self, generator: u128, numbers: &[u32]) -> Option<()> {
         let mut saved = Saved(numbers);
         self.draw.restore(&mut saved)?;
-        // Its states are odd.
+        // States of the generator are odd.
         let whole = saved.0.is_empty() && generator % 2 == 1;
         self.rng = Rng::new(generator);
         whole.then_some(())
     }
 }
 
-/// The rows of each class that has any, in label order.
+/// Rows of each class that has any, in label order.
 fn by_class(dataset: &Dataset, rows: &[u32]) -> Classes {
     let mut classes = vec![Vec::new(); dataset.class_names.len()];
     for row in rows {
@@ -82,7 +82,7 @@ fn by_class(dataset: &Dataset, rows: &[u32]) -> Classes {
     classes
 }
 
-/// The classes of each super-class, both in their order, with the rows of each.
+/// Classes of each super-class, both in their order, with the rows of each.
 fn by_super_class(
     dataset: &Dataset,
     rows: &[u32],

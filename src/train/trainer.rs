@@ -1,5 +1,5 @@
-//! [`Trainer`]: the training loop. The one place that knows the whole chain: batches are drawn on the host, everything
-//! from gathering their rows to the optimizer runs on the engine, and a few words a step come back.
+//! [`Trainer`]: the training loop. Only this module knows the whole chain: batches are drawn on the host, everything from gathering
+//! their rows to the optimizer runs on the engine, and a few words a step come back.
 
 mod baseline;
 mod hardest;
@@ -57,26 +57,26 @@ use baseline::Linear;
 use kept::Kept;
 use setup::{Fit, MODEL, Setup, Sizes, TILE, TrainBuffers};
 
-/// What a step did.
+/// Report of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepReport {
     /// Steps done, this one included.
     pub step: u64,
     /// The loss of the batch before the step.
     pub loss: f64,
-    /// The triplets it saw.
+    /// Counts of the batch's triplets.
     pub mining: MiningCounts,
     /// Device memory in use, in bytes.
     pub memory_bytes: u64,
-    /// What PML's enumeration of this step's triplets would allocate, in bytes: an estimate, see [`pml_bytes`].
+    /// Bytes that PML would allocate to enumerate this step's triplets: an estimate, see [`pml_bytes`].
     pub pml_bytes: u64,
 }
 
-/// Steps that are taken at once at most: how often a fast device's curves are drawn.
+/// The most steps that are taken at once: a fast device's curves are drawn this often.
 const STEPS_AT_ONCE: usize = 48;
-/// Operations that are not cut further, whatever the pace: some milliseconds on a slow device.
+/// Fewest operations of a slice, whatever the pace: some milliseconds on a slow device.
 const LEAST_OPERATIONS: f64 = 1e8;
-/// Steps from one search for the hardest triplets to the next at least: fewer take hardly longer than that.
+/// Fewest steps between two searches for the hardest triplets: fewer take hardly longer than a search.
 const FEWEST_TO_PICK: usize = 4;
 
 /// Trains one model on one data set.
@@ -101,20 +101,19 @@ pub struct Trainer {
     step: u64,
     pairs: Option<PairHistogram>,
     last: Option<LastStep>,
-    /// Whether the hardest triplets come with the reports, and those that came.
+    /// Hardest triplets come with the reports; `picked` has the last ones.
     picks: bool,
-    /// The last step whose hardest triplets came with its report.
+    /// Last step whose hardest triplets came with its report.
     picked_at: u64,
     picked: Option<Vec<Hardest>>,
     failed: Option<Error>,
-    /// Whether all that is here is as the last step left it: a step that broke off leaves rows drawn and stored that it never
-    /// used.
+    /// The state is that after the last step. A step that breaks off leaves rows drawn and stored that no step used.
     whole: bool,
-    /// Whether rows in the memory may be other than what the sampler draws.
+    /// The memory may hold other rows than those that the sampler draws.
     by_hand: bool,
-    /// Whether features of one unit are centred.
+    /// Features of one unit are centred.
     centres: bool,
-    /// By class, whether a row of it was drawn.
+    /// Set for each class of which a row was drawn.
     seen: Vec<bool>,
     /// [`drift::Drift::sums`] at the last evaluation.
     drifted: [f64; 2],
@@ -122,22 +121,22 @@ pub struct Trainer {
     evaluation_pace: Pace,
 }
 
-/// Where the last step's anchors and references still are.
+/// Buffer positions of the last step's anchors and references.
 #[derive(Clone, Copy, Debug)]
 struct LastStep {
-    /// Where its rows begin in the batch buffer.
+    /// First row of the step in the batch buffer.
     first: usize,
     slots: Slots,
     references: usize,
 }
 
-/// A step, as far as the host knows it.
+/// Host-side description of a step.
 struct Drawn {
     slots: Slots,
     references: usize,
-    /// Positives of one of its rows at most.
+    /// The most positives of one of its rows.
     positives: usize,
-    /// The references are the batch itself, and get their share of the gradient.
+    /// The references are the batch itself, and get a gradient too.
     alone: bool,
     pml_bytes: u64,
 }
@@ -156,7 +155,7 @@ impl Trainer {
         Ok(trainer)
     }
 
-    /// The same with random weights in any case: nothing was scored or fitted.
+    /// A trainer with random weights in any case: nothing was scored or fitted.
     pub(crate) async fn at_random(
         engine: Engine,
         dataset: Rc<Dataset>,
@@ -165,7 +164,7 @@ impl Trainer {
         Self::to_restore(engine, dataset, config, true).await
     }
 
-    /// The same for a run that was saved; `centres` says whether it centred features of one unit, as those of earlier versions did not.
+    /// A trainer to restore a saved run in; `centres`: the run centred features of one unit, which earlier versions did not.
     pub(crate) async fn to_restore(
         engine: Engine,
         dataset: Rc<Dataset>,
@@ -245,17 +244,18 @@ impl Trainer {
         })
     }
 
-    /// Takes as many steps as may be under way at once, one at least and `at_most` at most: some slices of work on a GPU,
-    /// one on the CPU. Their reports come together.
+    /// Takes as many steps as may be in flight at once, from one to `at_most`: some slices of work on a GPU, one on the CPU. Their
+    /// reports come together.
     ///
     /// # Errors
-    /// [`Error::NotFinite`] after the reports of the steps before were returned; [`Error::Device`].
+    /// [`Error::NotFinite`], after the reports of the steps before were returned; [`Error::Device`].
     pub async fn advance(&mut self, at_most: u64) -> Result<Vec<StepReport>> {
         let advanced = self.advance_and_score(at_most, None).await;
         advanced.map(|(reports, _)| reports)
     }
 
-    /// The same; with `scored` an evaluation and the embeddings of those rows come with the last of them: one wait for both.
+    /// Advances as [`Trainer::advance`] does. With `scored`, an evaluation and the embeddings of those rows come with the last
+    /// steps: one wait for both.
     pub(crate) async fn advance_and_score(
         &mut self,
         at_most: u64,
@@ -279,11 +279,11 @@ impl Trainer {
         self.steps_on(&numbers, picks, scored).await
     }
 
-    /// Steps that may be under way at once, one at least and `at_most` at most.
+    /// Number of steps that may be in flight at once, from one to `at_most`.
     fn steps_at_once(&self, at_most: u64) -> usize {
         let alone = self.is_alone(self.step);
         let most = match alone && self.config.memory() > 0 {
-            // Steps that meet the memory are much more work: they are taken apart from those before.
+            // Steps with the memory are much more work: they are taken apart from those before.
             true => at_most.min(self.config.memory_start_step - self.step),
             false => at_most,
         };
@@ -294,7 +294,7 @@ impl Trainer {
         self.pace.units_ahead(operations, slices, most)
     }
 
-    /// Whether so many steps are taken at once by a GPU, and an evaluation after them is short enough to be sent with them.
+    /// Tells if a GPU takes this many steps at once, and an evaluation after them is short enough to be sent with them.
     pub(crate) fn scores_with(&self, steps: u64) -> bool {
         self.engine.slices_ahead() > 1
             && self.steps_at_once(steps) as u64 == steps
@@ -304,9 +304,9 @@ impl Trainer {
     /// Takes one step on the batch of these rows of the data set, `batch_size` of them.
     ///
     /// # Errors
-    /// As [`Trainer::advance`]. [`Error::Data`] for more or fewer rows than a batch, for a row that the data does not have,
-    /// and where the memory would hold more rows of one class than the run has room to mine: as many as its sampler can
-    /// bring together. Then nothing was done.
+    /// As [`Trainer::advance`]. [`Error::Data`] for more or fewer rows than a batch, for a row that the data does not have, and if
+    /// the memory would hold more rows of one class than the run has buffers to mine: as many as its sampler can bring together.
+    /// Then nothing was done.
     pub async fn step_on(&mut self, rows: &[u32]) -> Result<StepReport> {
         self.check_rows(rows)?;
         self.check_classes(rows)?;
@@ -318,8 +318,8 @@ impl Trainer {
             .expect("a step gives a report or an error"))
     }
 
-    /// Takes a step on each batch of `numbers`, in as many slices as it takes, and waits for all of them together, and for an
-    /// evaluation with the embeddings of `scored` where there are such.
+    /// Takes a step on each batch of `numbers`, in as many slices as needed, and waits once for all of them and for the evaluation
+    /// and the embeddings of `scored`, if given.
     async fn steps_on(
         &mut self,
         numbers: &[u32],
@@ -378,7 +378,7 @@ impl Trainer {
         let picked = picked.map(|picked| slices.take(picked));
         let mut report: Vec<u32> = Vec::with_capacity(steps * words + PAIRS);
         for part in reports {
-            // Pairs stand after the reports of the last part alone.
+            // The histogram of pairs is after the reports of the last part alone.
             report.truncate(report.len().saturating_sub(PAIRS));
             report.extend(slices.take(part));
         }
@@ -391,7 +391,7 @@ impl Trainer {
         Ok((reports, scored))
     }
 
-    /// Where the rows of the last of so many steps are.
+    /// Buffer positions of the rows of the last of `steps` steps.
     fn last_step(&self, steps: usize, last: &Drawn) -> LastStep {
         let Sizes {
             batch,
@@ -405,7 +405,7 @@ impl Trainer {
         }
     }
 
-    /// Reads what the steps brought; stops at the first that was not finite.
+    /// Reads the reports of the steps; stops at the first that was not finite.
     fn read_reports(&mut self, words: &[u32], drawn: &[Drawn]) -> Result<Vec<StepReport>> {
         let Sizes { anchors, .. } = self.setup.sizes;
         let of_a_step = self.setup.sizes.report_words();
@@ -444,17 +444,17 @@ impl Trainer {
         Ok(reports)
     }
 
-    /// Whether the rows of a step meet only their batch.
+    /// Tells if the references of a step are its batch alone.
     fn is_alone(&self, step: u64) -> bool {
         self.config.memory() == 0 || step < self.config.memory_start_step
     }
 
-    /// Whether the memory is there from this step on, and was not before.
+    /// Tells if this is the first step with the memory, after steps without it.
     fn begins(&self, step: u64) -> bool {
         self.config.memory() > 0 && step > 0 && step == self.config.memory_start_step
     }
 
-    /// The part of the training classes of which a row was drawn.
+    /// Part of the training classes of which a row was drawn.
     fn classes_seen(&self) -> f64 {
         let mut labels = self.dataset.labels_of(&self.setup.sides.train);
         order::sort_numbers(&mut labels);
@@ -481,7 +481,7 @@ impl Trainer {
         }
     }
 
-    /// Whether buffers are as large as a row has positives.
+    /// Tells if buffer sizes depend on the number of positives of a row.
     fn holds_positives(&self) -> bool {
         self.rule.path() == Path::Ranks || self.setup.sizes.work.draws()
     }
@@ -518,7 +518,7 @@ impl Trainer {
         )))
     }
 
-    /// Makes room in the memory for the batch of a step, and notes what the kernels need to know of its rows.
+    /// Reserves the memory's slots for the batch of a step, and adds its rows, as the kernels take them, to `rows`.
     fn enqueue(&mut self, step: u64, numbers: &[u32], rows: &mut Vec<Row>) -> Drawn {
         let alone = self.is_alone(step);
         if self.begins(step) {
@@ -559,25 +559,25 @@ impl Trainer {
         }
     }
 
-    /// Forgets the rows of the memory, as PML's `reset_queue` does: the next batch finds its own stored copies there. The
-    /// triplets of the last step are forgotten with them: [`Trainer::hardest`] has none until the next step.
+    /// Forgets the rows of the memory, as PML's `reset_queue` does: the next batch finds its own stored copies there. The triplets
+    /// of the last step are forgotten with them: [`Trainer::hardest`] has none until the next step.
     pub fn reset_memory(&mut self) {
         self.memory.forget();
         (self.last, self.picked) = (None, None);
         self.by_hand = false;
     }
 
-    /// What was done to the features, in numbers and in a word.
+    /// Scaling of the features, and its kind.
     pub fn scaling(&self) -> (&Scaling, ScalingKind) {
         (&self.scaling.scaling, self.scaling.kind)
     }
 
-    /// Why the features were scaled or not, in words; nothing where the settings say not to.
+    /// Reason for scaling the features or not, in words; `None` if the settings say not to.
     pub fn scaling_note(&self) -> Option<&str> {
         self.scaling.why.as_deref()
     }
 
-    /// How many rows of the validation side are scored while training, in words; nothing where all are.
+    /// Note on the number of validation rows that are scored while training; `None` if all are.
     pub(crate) fn watched_note(&self) -> Option<String> {
         let (watched, all) = (self.setup.watched.len(), self.setup.sides.validation.len());
         (watched < all).then(|| {
@@ -595,7 +595,7 @@ impl Trainer {
         Ok(head)
     }
 
-    /// Reads the weights back, as they follow on scaled features.
+    /// Reads the weights back, for scaled features.
     ///
     /// # Errors
     /// [`Error::Device`].
@@ -603,7 +603,7 @@ impl Trainer {
         self.model.weights(&self.engine).await
     }
 
-    /// Goes on from these weights; the optimizer's state stays.
+    /// Replaces the weights; the optimizer's state stays.
     ///
     /// # Errors
     /// [`Error::Device`].
@@ -611,7 +611,7 @@ impl Trainer {
         self.model.set_weights(&self.engine, weights).await
     }
 
-    /// What a step drops from the outputs of a hidden layer.
+    /// Dropout of a step on the outputs of a hidden layer.
     #[doc(hidden)]
     pub fn dropped(&self, layer: usize, step: u64) -> Option<Dropout> {
         self.model.dropped(layer, Mode::Train(step))
@@ -625,8 +625,8 @@ impl Trainer {
             .await
     }
 
-    /// The proxies that the loss learns, `[proxies, embedding_size]`: class by class of those that train, ascending; none with a
-    /// loss that learns none.
+    /// Proxies that the loss learns, `[proxies, embedding_size]`: class by class of the training classes, ascending; empty if the
+    /// loss learns none.
     ///
     /// # Errors
     /// [`Error::Device`].
@@ -638,7 +638,7 @@ impl Trainer {
         }
     }
 
-    /// The boundary that the loss learns, as its `beta`: a similarity or a distance. Nothing where it learns none.
+    /// Boundary that the loss learns, as its `beta`: a similarity or a distance. `None` if it learns none.
     ///
     /// # Errors
     /// [`Error::Device`].
@@ -651,7 +651,7 @@ impl Trainer {
         Ok(loss.boundary(f64::from(moved), self.config.distance))
     }
 
-    /// The gradients of the proxies in the last step, as [`Trainer::proxies`].
+    /// Gradients of the proxies in the last step, in the order of [`Trainer::proxies`].
     ///
     /// # Errors
     /// [`Error::Device`].
@@ -663,7 +663,7 @@ impl Trainer {
         }
     }
 
-    /// Goes on from these proxies.
+    /// Replaces the proxies; the optimizer's state stays.
     ///
     /// # Errors
     /// [`Error::Device`].
@@ -680,13 +680,13 @@ impl Trainer {
         self.step
     }
 
-    /// How similar the pairs of the last step were; of the last of a slice, as [`Trainer::advance`] takes them. With a loss that
-    /// learns proxies they are pairs of a row and a proxy.
+    /// Histogram of the similarities of the last step's pairs; with [`Trainer::advance`], of the last step of a slice. If the loss
+    /// learns proxies, they are pairs of a row and a proxy.
     pub fn pairs(&self) -> Option<&PairHistogram> {
         self.pairs.as_ref()
     }
 
-    /// How old the references of the last step were.
+    /// Age of the last step's references.
     pub fn memory_age(&self) -> MemoryAge {
         self.memory.age()
     }
@@ -701,17 +701,17 @@ impl Trainer {
         &self.dataset
     }
 
-    /// Which rows train, steer and are tested.
+    /// Rows of the training, validation and test side.
     pub fn sides(&self) -> &Sides {
         &self.setup.sides
     }
 
-    /// The engine and the account of its memory.
+    /// The engine, with the account of its memory.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// Ends the training and gives the engine back, its buffers on their way out.
+    /// Ends the training and returns the engine; the buffers are being freed.
     pub fn into_engine(self) -> Engine {
         self.engine
     }

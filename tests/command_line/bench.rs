@@ -1,4 +1,4 @@
-//! What `bench` counts and times: on the device as by the wall, with and without the checks of its shaders.
+//! Counts and times of `bench`: on the device and by the wall clock, with and without the checks of its shaders.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use nearfar::kernels::peaks::{FILL, MULTIPLY_ADD, fill, multiply_add};
 use nearfar::{EngineKind, KnnIndex, RowSource};
 use serde_json::Value;
 
-/// What `bench` says in JSON.
+/// JSON output of `bench`.
 fn bench(arguments: &[&str]) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_bench"))
         .args(arguments)
@@ -20,7 +20,7 @@ fn bench(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Whether the GPU has timestamps: what the tests of the timer can then ask for.
+/// Tells if the GPU has timestamps, which the tests of the timer need.
 fn has_timestamps(features: &[String]) -> bool {
     features.iter().any(|feature| feature == "timestamp-query")
 }
@@ -63,7 +63,7 @@ fn a_timer_counts_every_dispatch_by_its_kernel_and_changes_no_result() {
                     .iter()
                     .all(|value| value.is_finite() && *value != 3.0)
             );
-            // Off, it counts nothing more.
+            // Switched off, the timer counts nothing more.
             assert_eq!(engine.stop_timer().await.expect("reads"), None);
             engine.settle().await.expect("settles");
             let kept = engine.ledger().by_label();
@@ -134,7 +134,7 @@ fn a_line_counts_what_a_search_does() {
         dim: 12,
     };
     for engine in engines() {
-        // Counts that do not depend on how long a slice takes.
+        // Counts that do not depend on the length of a slice.
         engine.hold_pace(1e10);
         let kind = engine.info().engine.clone();
         let rows = |count: usize| RowSource::Memory {

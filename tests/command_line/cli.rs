@@ -1,4 +1,4 @@
-//! The command line as a person and a program meet it: what it prints where, exit codes, files, and every refusal.
+//! The command line for a person and for a program: output on each stream, exit codes, files, and every refusal.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -182,7 +182,7 @@ fn a_head_fills_cells_without_a_number_as_it_was_trained() {
         json(&embed);
         std::fs::read(&embedded).expect("is written")
     };
-    // Of 58 numbers, the mean of the two in the middle.
+    // Of 58 numbers, the mean of the middle two.
     let mut known: Vec<f32> = (0..60)
         .filter(|row| ![7, 20].contains(row))
         .map(|row| (10 * (row % 3) + row % 5) as f32 * 0.5)
@@ -195,7 +195,7 @@ fn a_head_fills_cells_without_a_number_as_it_was_trained() {
         write("holes.csv", &table(hole, false));
         assert!(embed("holes.csv") == whole, "{hole}");
     }
-    // The same in an NPY file, of which other rows are read. Its own median is another.
+    // The same in an NPY file, of which other rows are read: its own median differs.
     let values = |hole: f32| -> Vec<f32> {
         let text = table(&hole.to_string(), false);
         let cells = text.lines().skip(1).flat_map(|line| line.split(','));
@@ -206,7 +206,7 @@ fn a_head_fills_cells_without_a_number_as_it_was_trained() {
         std::fs::write(path(name), nearfar::write_matrix(some, 3)).expect("is written");
     }
     assert!(embed("holes.npy") == embed("whole.npy"));
-    // A column that was whole in training.
+    // A column without missing cells in training.
     write("other.csv", "width,height,depth\n1,,2\n");
     let other = path("other.csv");
     let said = refusal(&[
@@ -373,7 +373,7 @@ fn a_test_file_is_never_trained_on() {
     let sides = |report: &Value| {
         ["train", "validation", "test"].map(|side| report["data"][side].as_u64().expect("a count"))
     };
-    // Saved settings name a split, whether there was a test file then or not.
+    // Saved settings name a split, with or without a test file at that time.
     let whole = ["--data", "trees.csv", "--out", &path("whole")];
     train(&[&whole[..], &["--set", "split=random"]].concat());
     for saved in ["whole", "apart"] {
@@ -414,7 +414,7 @@ fn features_go_by_the_names_that_the_head_was_trained_on() {
     let table =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/trees.csv"));
     let table = table.expect("is there");
-    // Columns the other way round, and one more before them.
+    // Columns in reverse, with one more in front.
     let turned: String = table
         .lines()
         .map(|line| {
@@ -908,7 +908,7 @@ fn ctrl_c_stops_a_list_and_leaves_no_file() {
     let out = folder.join("never.npy");
     let path = out.to_str().expect("UTF-8");
     let files = ["--embeddings", &rows, "--labels", &labels];
-    // So narrow a band that looking takes long and the file stays small.
+    // A band so narrow that the search takes long and the file stays small.
     let options = ["mine", "--set", "margin=1e-6", "--out", path];
     stops_at_once(&[&options, &files[..]].concat());
     let left = std::fs::read_dir(&folder).expect("is there").count();
@@ -1568,14 +1568,13 @@ fn evaluate_stays_within_a_budget_that_its_rows_do_not_fit() {
     }
 }
 
-/// Starts a command, presses Ctrl-C when it has been at work for a while, and sees that it stops with one word: how long
-/// that took.
+/// Starts a command, sends Ctrl-C while it works, and checks that it stops with one word; returns the time that this took.
 #[cfg(unix)]
 fn interrupted(arguments: &[&str]) -> std::time::Duration {
     interrupted_with_output(arguments).0
 }
 
-/// Waits until a process hears Ctrl-C: on a busy machine its start takes a while.
+/// Waits until a process handles Ctrl-C: on a busy machine its start takes a while.
 #[cfg(unix)]
 fn await_handler(process: u32) {
     const SIGINT: u64 = 1 << 1;
@@ -1594,7 +1593,7 @@ fn await_handler(process: u32) {
     }
 }
 
-/// The same, with what was printed.
+/// Interrupts a command as [`interrupted`] does, and returns its output too.
 #[cfg(unix)]
 fn interrupted_with_output(arguments: &[&str]) -> (std::time::Duration, String) {
     use std::time::{Duration, Instant};
@@ -1624,7 +1623,7 @@ fn interrupted_with_output(arguments: &[&str]) -> (std::time::Duration, String) 
     )
 }
 
-/// The quickest of three: other tests want the processor as well.
+/// Checks the quickest of three interruptions: other tests use the processor as well.
 #[cfg(unix)]
 fn stops_at_once(arguments: &[&str]) {
     let quickest = (0..3).map(|_| interrupted(arguments)).min();
@@ -1643,7 +1642,7 @@ fn ctrl_c_stops_a_run_with_one_word_and_leaves_nothing_half_written() {
     let elapsed = interrupted(&[&train[..], &["--checkpoint-every", "0"]].concat());
     assert!(elapsed < std::time::Duration::from_secs(2), "{elapsed:?}");
     assert!(!target.exists());
-    // With checkpoints it leaves one, whole.
+    // With checkpoints it leaves one, which is complete.
     let elapsed = interrupted(&train);
     assert!(elapsed < std::time::Duration::from_secs(2), "{elapsed:?}");
     let left: Vec<_> = std::fs::read_dir(&target).expect("is there").collect();
@@ -1769,7 +1768,7 @@ fn compare_prints_the_keys_that_programs_rely_on_and_the_same_scores_twice() {
 fn the_settings_that_compare_prints_are_those_that_train_takes_for_the_same_file() {
     let folder = folder("compared-settings");
     let [rows, labels] = embeddings(&folder, 400);
-    // Of two classes batches are larger than those of other data, and a recipe may ask for half of one.
+    // With two classes batches are larger than with other data, and a recipe may ask for half of one.
     let of_two: String = (0..400).map(|row| ["a\n", "b\n"][row % 2]).collect();
     std::fs::write(&labels, format!("label\n{of_two}")).expect("is written");
     let files = ["--data", &rows, "--labels", &labels];
@@ -1880,7 +1879,7 @@ fn embeddings_of_cells_go_into_a_copy_of_their_file() {
         };
         embed(&data, &path("all.npy"));
         embed(&data, &path("copy.h5ad"));
-        // In the place of those that are there.
+        // New embeddings replace the existing ones.
         embed(&path("copy.h5ad"), &path("again.h5ad"));
         assert_eq!(std::fs::read(&data).expect("is there"), before);
         let expected = std::fs::read(path("all.npy")).expect("is written");
@@ -2055,7 +2054,7 @@ fn the_columns_of_the_data_are_those_of_the_test_data() {
     let line = |row: usize, at: usize, odd: bool| {
         let class = ["ash", "elm"][row % 2];
         let value = |part: usize| ((row * 7 + part * 5) % 13 + 20 * (row % 2)) as f64 / 4.0;
-        // In the second file the columns stand otherwise, and the first of them numbers no rows.
+        // In the second file the columns are in another order, and its first one has no row numbers.
         match odd {
             false => format!("{at},{:.2},{:.2},{class}\n", value(1), value(2)),
             true => format!(

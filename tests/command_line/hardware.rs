@@ -1,4 +1,4 @@
-//! `tests/hardware/run`, on programs that answer as was recorded: what it writes, and what makes it red.
+//! `tests/hardware/run` on programs that replay recorded answers: its output, and the reasons for which it fails.
 #![cfg(unix)]
 
 use std::fs;
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 const RUN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hardware/run");
 const PASSED: &str = "echo 'test result: ok. 7 passed; 0 failed; 0 ignored; 0 measured; 1 filtered out; finished in 0.01s'";
 
-/// A folder as `make hardware` fills it, but with programs that only answer.
+/// A folder as `make hardware` fills it, with programs that only replay answers.
 struct Folder(PathBuf);
 
 impl Folder {
-    /// Where everything is right, on a GPU that no machine has.
+    /// A folder in which everything is right, on a GPU that does not exist.
     fn new(name: &str, software: bool) -> Self {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
             .join("hardware")
@@ -85,7 +85,7 @@ impl Folder {
             .expect("Python 3 is missing: `make test` installs it")
     }
 
-    /// The report and the table that a run left.
+    /// Report and table of a run.
     fn left(&self) -> (Value, String) {
         let read = |name: &str| fs::read_to_string(self.0.join(name)).expect("it was written");
         let report = serde_json::from_str(&read("hardware.json")).expect("JSON");
@@ -93,7 +93,7 @@ impl Folder {
     }
 }
 
-/// What a list of the report says.
+/// Texts in a list of the report.
 fn texts(report: &Value, list: &str) -> Vec<String> {
     let all = report[list].as_array().expect("a list");
     all.iter()

@@ -1,5 +1,5 @@
-//! Runs that somebody else wrote: checkpoints, histories and archives with wrong numbers, words and sizes, and right checksums. Each
-//! is refused in a sentence, or is the same run; none hangs, fills the memory, steers the terminal or touches files of others.
+//! Runs from an attacker: checkpoints, histories and archives with wrong numbers, words and sizes, and right checksums. Each is
+//! refused in a sentence, or is the same run; none hangs, fills the memory, controls the terminal or touches other files.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -17,11 +17,11 @@ use zip::write::SimpleFileOptions;
 
 const NEARFAR: &str = env!("CARGO_BIN_EXE_nearfar");
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/trees.csv");
-/// What a command may take beside what the file claims.
+/// Memory that a command may take beside the sizes that the file claims.
 const BESIDE: u64 = 64 << 20;
-/// After this a command is taken to hang.
+/// Time after which a command is taken to hang.
 const HANGS: Duration = Duration::from_secs(60);
-/// A line that a person reads, at most.
+/// The longest line of output.
 const LONGEST: usize = 1200;
 
 fn folder(name: &str) -> PathBuf {
@@ -33,11 +33,11 @@ fn folder(name: &str) -> PathBuf {
     path
 }
 
-/// What a command came to.
+/// Result of a command.
 struct Ended {
     code: Option<i32>,
     said: String,
-    /// The most memory that it had.
+    /// Peak memory in bytes.
     peak: u64,
 }
 
@@ -78,7 +78,7 @@ fn run(place: &Path, arguments: &[&str]) -> Ended {
     }
 }
 
-/// Sees that a command ended in a sentence or well, in lines that a person can read.
+/// Checks that a command ended well or in a sentence, in lines that a person can read.
 #[track_caller]
 fn decent(what: &str, ended: &Ended, claims: u64, plain: u64) {
     let Ended { code, said, peak } = ended;
@@ -97,7 +97,7 @@ fn decent(what: &str, ended: &Ended, claims: u64, plain: u64) {
     );
 }
 
-/// A run of a few steps that was over, in a folder; and the bytes of its checkpoint.
+/// A finished run of a few steps, in a folder; returns the bytes of its checkpoint.
 fn saved(place: &Path) -> Vec<u8> {
     let sets = [
         "steps=12",
@@ -114,13 +114,13 @@ fn saved(place: &Path) -> Vec<u8> {
     fs::read(place.join("run/checkpoint.bin")).expect("is saved")
 }
 
-/// Where the JSON lies in a checkpoint.
+/// Place of the JSON in a checkpoint.
 fn settings(bytes: &[u8]) -> std::ops::Range<usize> {
     let length = u64::from_le_bytes(bytes[12..20].try_into().expect("eight bytes"));
     20..20 + length as usize
 }
 
-/// The checkpoint with its checksum made right.
+/// The checkpoint with its checksum recomputed.
 fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.truncate(bytes.len() - 8);
     bytes.extend(xxh3_64(&bytes).to_le_bytes());
@@ -134,7 +134,7 @@ fn with_settings(bytes: &[u8], json: &str) -> Vec<u8> {
     summed([&bytes[..12], &length, json.as_bytes(), &bytes[place.end..]].concat())
 }
 
-/// The places of all values that hold no others: `/run/elapsed_ms`.
+/// Paths of all values that contain no others: `/run/elapsed_ms`.
 fn leaves(value: &Value, path: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(parts) if !parts.is_empty() => {
@@ -166,7 +166,7 @@ fn hostile(kind: usize) -> Value {
     }
 }
 
-/// Changes of a JSON text, each with its name, `count` of them by a seed: a leaf that says something else.
+/// `count` changes of a JSON text by a seed, each with its name: a leaf with another value.
 fn changed(text: &str, count: usize, seed: u64) -> Vec<(String, String)> {
     let whole: Value = serde_json::from_str(text).expect("JSON");
     let mut places = Vec::new();
@@ -181,7 +181,7 @@ fn changed(text: &str, count: usize, seed: u64) -> Vec<(String, String)> {
     (0..count).map(one).collect()
 }
 
-/// The checkpoint with an array whose every value is this.
+/// The checkpoint with an array of which every value is this.
 fn with_array(bytes: &[u8], name: &str, value: [u8; 8]) -> Vec<u8> {
     let header = settings(bytes).end + 8;
     let length = u64::from_le_bytes(bytes[header..header + 8].try_into().expect("eight bytes"));
@@ -245,7 +245,7 @@ fn checkpoints_of_others_are_refused_in_a_sentence_or_are_the_same_run() {
         "{refused} of {}",
         files.len()
     );
-    // What a run that never ends would give.
+    // The output of a run that never ends.
     for what in [
         "losses without number",
         "losses without end",
@@ -306,7 +306,7 @@ fn histories_of_others_make_files_or_a_sentence() {
     assert!(refused >= 10, "{refused} of {}", changes.len());
 }
 
-/// Packs files, smaller where they can be.
+/// Packs files, compressed if that makes them smaller.
 fn packed(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for (name, bytes) in files {
@@ -423,13 +423,13 @@ fn a_folder_that_holds_files_of_somebody_is_left_alone() {
         assert_eq!(fs::read_to_string(&file).expect("is there"), "my notes");
         fs::remove_dir_all(own).expect("is gone");
     }
-    // A run takes the place of a run; what else lies there stays.
+    // A run replaces a run; other files in the folder stay.
     assert_eq!(train("run").code, Some(0));
     fs::write(place.join("run/notes.txt"), "my notes").expect("is written");
     let again = train("run");
     assert_eq!(again.code, Some(0), "{}", again.said);
     assert!(place.join("run/notes.txt").exists());
-    // Its own checkpoint names, with something else in them.
+    // Its own checkpoint names, with other content.
     fs::write(place.join("run/checkpoint-2.bin"), "mine").expect("is written");
     let ended = train("run");
     assert!(
@@ -536,7 +536,7 @@ fn two_processes_do_not_write_one_folder() {
     );
     first.kill().expect("ends");
     first.wait().expect("ends");
-    // Who was killed keeps nothing locked.
+    // A killed process keeps no lock.
     let third = run(&place, &["train", "--resume", "run", "--set", "steps=1"]);
     assert!(!third.said.contains("another nearfar"), "{}", third.said);
 }

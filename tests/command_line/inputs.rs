@@ -1,5 +1,5 @@
-//! What comes in from outside: bad and odd files, random damage, and settings. Each is read as it should be or refused with
-//! one plain sentence; nothing ends the program and nothing is read as something else.
+//! Input from outside: bad and odd files, random damage, and settings. Each is read correctly or refused with one plain sentence;
+//! nothing ends the program and nothing is misread.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const ROWS: usize = 12;
 const COLUMNS: usize = 3;
 const CLASSES: usize = 4;
 
-/// What none of the program's sentences says: words of its language, and of its libraries.
+/// Words that no message of the program has: those of its language and of its libraries.
 const NOT_WORDS: [&str; 16] = [
     "panicked",
     "unwrap",
@@ -37,7 +37,7 @@ const NOT_WORDS: [&str; 16] = [
 
 #[track_caller]
 fn assert_plain(message: &str) {
-    // As words: what was damaged may read `dropousize`.
+    // As whole words: damaged text may read `dropousize`.
     let is_part = |c: char| c.is_alphanumeric();
     for word in NOT_WORDS {
         let mut found = message.match_indices(word).filter(|(at, word)| {
@@ -67,7 +67,7 @@ fn labels() -> Vec<String> {
     (0..ROWS).map(|row| format!("c{}", row % CLASSES)).collect()
 }
 
-/// The NPY file with a header of these words.
+/// NPY file with these header fields.
 fn npy(descr: &str, fortran: &str, shape: &str, data: &[u8]) -> Vec<u8> {
     npy_of(
         &format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}"),
@@ -138,7 +138,7 @@ fn file(name: &str, bytes: impl Into<Vec<u8>>) -> NamedFile {
     }
 }
 
-/// Reads a file as training does, with the labels of another one where it has none; what is refused is said plainly.
+/// Reads a file as training does, with the labels of another one if it has none; checks that refusals are plain.
 fn read(file: &NamedFile, labels: Option<&NamedFile>) -> Result<Labelled, String> {
     let rows = Labelled::read(file, labels, Choice::default());
     let rows = rows.map_err(|error| {
@@ -159,7 +159,7 @@ fn read(file: &NamedFile, labels: Option<&NamedFile>) -> Result<Labelled, String
     rows
 }
 
-/// A file that must read as the values and labels.
+/// Checks that a file reads as the values and labels.
 #[track_caller]
 fn assert_reads(name: &str, bytes: impl Into<Vec<u8>>) -> Labelled {
     let bytes = bytes.into();
@@ -172,7 +172,7 @@ fn assert_reads(name: &str, bytes: impl Into<Vec<u8>>) -> Labelled {
     rows
 }
 
-/// A file that must be refused, with a sentence that says this.
+/// Checks that a file is refused, with a sentence that contains `part`.
 #[track_caller]
 fn assert_refused(name: &str, bytes: impl Into<Vec<u8>>, part: &str) {
     let own = file(name, bytes);
@@ -484,7 +484,7 @@ fn a_table_without_a_header_loses_no_row() {
             "no header: the first line is read as a row, the columns are called \"column 1\", \"column 2\", ..",
         ]
     );
-    // Numbers alone, the label too.
+    // Numbers alone, the label included.
     let numbers = body.replace(",c", ",");
     let choice = Choice {
         labels: Some("column 4"),
@@ -492,14 +492,14 @@ fn a_table_without_a_header_loses_no_row() {
     };
     let rows = Labelled::read(&file("x.csv", &numbers[..]), None, choice).expect("reads");
     assert_eq!((rows.values, rows.labels.len()), (values(), ROWS));
-    // A first row whose class has no other cannot be told from a header: that is said.
+    // A first row whose class has no other row cannot be told from a header: a note says so.
     let lone = read(&file("x.csv", body.replacen("c0", "lone", 1)), None).expect("reads");
     let note = "the header calls a column \"-1.25\": where the first line is a row, write a header above it";
     assert_eq!(
         (lone.labels.len(), lone.notes[1].as_str()),
         (ROWS - 1, note)
     );
-    // The names that pandas gives where there were none, and wavelengths.
+    // The names that pandas gives to columns without one, and wavelengths.
     for header in ["0,1,2,3", "0,1,2,label", ",0,1,2"] {
         let text = format!("{header}\n{numbers}");
         let choice = Choice {
@@ -524,7 +524,7 @@ fn a_table_without_a_header_loses_no_row() {
     let y = file("y.csv", "kind\nu\nv\n");
     let rows = Labelled::read(&file("x.csv", spectra), Some(&y), Choice::default());
     assert_eq!(rows.expect("reads").feature_names[19], "419");
-    // A class that is named like the column is rare, and the rows tell.
+    // A class named like the column is rare, and the rows decide.
     let x = file("x.npy", matrix());
     let apart = |y: String| {
         let rows = read(&x, Some(&file("y.csv", y)));
@@ -585,7 +585,7 @@ fn a_label_that_stands_among_the_features_is_none_of_them() {
     let y = file("y.npy", npy("|u1", "False", "(12,)", &numbers));
     let nameless = read(&file("x.csv", with_code("grade", &code)), Some(&y)).expect("reads");
     assert_eq!(nameless.values, values());
-    // Another column of that name is what it is.
+    // A column of that name with other values stays a feature.
     let y = file("y.csv", format!("f0\n{names}"));
     let kept = chosen(text.clone(), Some(&y), "f0");
     assert_eq!(kept.values, values());
@@ -826,7 +826,7 @@ fn an_archive_that_inflates_a_thousandfold_is_refused_before_it_does() {
     );
 }
 
-/// Some bytes changed, put in, taken out or repeated, mostly near the start.
+/// Copy of a file with some bytes changed, inserted, removed or repeated, mostly near the start.
 fn mutant(whole: &[u8], rng: &mut rand_pcg::Pcg64Mcg) -> Vec<u8> {
     const PIECES: [&[u8]; 18] = [
         b"\"",
@@ -927,7 +927,7 @@ fn damaged_archives_give_what_was_saved_or_a_sentence() {
     }
 }
 
-/// The cells of a table without quotes, read in the plainest way.
+/// Cells of a table without quotes, read in the plainest way.
 fn cells(text: &str) -> Vec<Vec<String>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines: Vec<&str> = text
@@ -984,7 +984,7 @@ fn damaged_tables_give_their_cells_or_a_sentence() {
                     .position(|cell| cell == name)
                     .expect("is there");
                 for (row, cells) in body.iter().enumerate() {
-                    // Where semicolons part the cells, a comma is a decimal point.
+                    // If semicolons separate the cells, a comma is a decimal point.
                     let cell = cells[column].replacen(',', ".", usize::from(text.contains(';')));
                     let value: f32 = cell.parse().expect("a number");
                     assert_eq!(rows.values[row * rows.dim + place], value, "{text:?}");
@@ -1076,7 +1076,7 @@ fn nearfar(arguments: &[&str]) -> Output {
         .expect("starts")
 }
 
-/// What the command says on standard output, and beside it.
+/// Standard output and standard error of the command.
 #[track_caller]
 fn runs(arguments: &[&str]) -> (String, String) {
     let output = nearfar(arguments);
@@ -1108,7 +1108,7 @@ fn refusal(arguments: &[&str]) -> String {
     said[0].to_owned()
 }
 
-/// A folder of its own, and the paths in it.
+/// A folder for one test, and paths in it.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -1129,7 +1129,7 @@ impl Folder {
     }
 }
 
-/// The table with the class as a number in front, `target`.
+/// The table with the class as a number in the first column, `target`.
 fn table_with_target() -> String {
     let text = table(",", "\n");
     let lines = text.lines().enumerate().map(|(line, text)| match line {

@@ -1,5 +1,5 @@
-//! `nearfar train` killed at random, again and again, and gone on with: no file is ever torn, nothing is lost but what came after
-//! the last checkpoint, and the head is that of a run that was never stopped, byte for byte.
+//! `nearfar train` killed at random, again and again, and continued: no file is ever torn, only steps after the last checkpoint are
+//! lost, and the head is that of a run without a stop, byte for byte.
 #![cfg(unix)]
 
 use std::fs;
@@ -14,7 +14,7 @@ use rand_pcg::Pcg64Mcg;
 const NEARFAR: &str = env!("CARGO_BIN_EXE_nearfar");
 const CHECKPOINTS: [&str; 2] = ["checkpoint-1.bin", "checkpoint-2.bin"];
 const ASIDE: &str = "checkpoint.partial";
-/// What is the same however often a run was stopped. The history says how long it took.
+/// Files that do not depend on the number of stops. The history is left out: it has the time.
 const RESULTS: [&str; 6] = [
     "config.json",
     "head.safetensors",
@@ -72,7 +72,7 @@ fn said(output: &Output) -> String {
     error
 }
 
-/// Runs to the end, and gives what was said.
+/// Runs to the end, and returns the output.
 #[track_caller]
 fn done(arguments: &[&str]) -> String {
     let output = command(arguments).output().expect("starts");
@@ -81,7 +81,7 @@ fn done(arguments: &[&str]) -> String {
     said
 }
 
-/// The sentence of a refusal.
+/// Sentence of a refusal.
 #[track_caller]
 fn refused(arguments: &[&str]) -> String {
     let output = command(arguments).output().expect("starts");
@@ -98,7 +98,7 @@ fn send(signal: &str, child: &Child) {
     assert!(sent.expect("runs").success());
 }
 
-/// The step of each checkpoint in a folder: every one that has its name is whole.
+/// Step of each checkpoint in a folder; checks that each is whole.
 fn steps(folder: &Path) -> Vec<u64> {
     let files = CHECKPOINTS.iter().map(|name| folder.join(name));
     let step = |path: PathBuf| {
@@ -117,13 +117,13 @@ fn newest(folder: &Path) -> Option<u64> {
     steps(folder).into_iter().max()
 }
 
-/// The results in a folder, those that are there.
+/// The result files that a folder has.
 fn results(folder: &Path) -> Vec<(&'static str, Vec<u8>)> {
     let read = |name: &'static str| Some((name, fs::read(folder.join(name)).ok()?));
     RESULTS.into_iter().filter_map(read).collect()
 }
 
-/// The results of a run that was never stopped.
+/// The result files of a run without a stop.
 fn never_stopped(name: &str, run: &[&str]) -> Vec<(&'static str, Vec<u8>)> {
     let out = folder(name);
     done(&[run, &["--out", text(&out)]].concat());
@@ -137,7 +137,7 @@ fn never_stopped(name: &str, run: &[&str]) -> Vec<(&'static str, Vec<u8>)> {
     results
 }
 
-/// Starts a run, or goes on with that of the folder.
+/// Starts a run, or continues that of the folder.
 fn start_or_go_on(folder: &Path, run: &[&str], every: &str) -> Child {
     let every = ["--checkpoint-every", every];
     match newest(folder) {
@@ -155,13 +155,13 @@ fn kills_at_any_time_tear_no_file_and_the_head_is_that_of_a_run_never_stopped() 
     let mut chance = Pcg64Mcg::seed_from_u64(7);
     let (mut killed, mut finished, mut while_saving, mut stops) = (0, 0, 0, 0);
     loop {
-        // On until one came while a checkpoint was written: that takes luck.
+        // Goes on until a kill came while a checkpoint was written: that takes luck.
         let goes_on = killed < kills || while_saving == 0 && killed < 20 * kills;
         if !goes_on && stops == 0 {
             break;
         }
         let before = newest(&out);
-        // Half of the time is spent saving, or little of it.
+        // Half of the time is spent on saving, or little of it.
         let every = ["0.000001", "0.02"][killed % 2];
         let mut child = start_or_go_on(&out, &RUN, every);
         if goes_on {
@@ -171,7 +171,7 @@ fn kills_at_any_time_tear_no_file_and_the_head_is_that_of_a_run_never_stopped() 
         let output = child.wait_with_output().expect("ends");
         let said = said(&output);
         if let Some(step) = before {
-            // From the newest one, unless it was killed before it said so.
+            // From the newest checkpoint, unless it was killed before it printed so.
             let from = said
                 .lines()
                 .find_map(|line| line.strip_prefix("goes on after step "));
@@ -194,7 +194,7 @@ fn kills_at_any_time_tear_no_file_and_the_head_is_that_of_a_run_never_stopped() 
             assert_eq!(output.status.code(), None, "it was killed: {said}");
             (killed, stops) = (killed + 1, stops + 1);
             while_saving += usize::from(out.join(ASIDE).exists());
-            // Nothing of what was saved is lost, unless the results are all there, and what has its name is whole.
+            // Nothing that was saved is lost, unless the results are complete, and every file under its own name is whole.
             assert!(
                 newest(&out) >= before || results(&out) == expected,
                 "{:?} after {before:?}",
@@ -296,7 +296,7 @@ fn of_a_torn_checkpoint_and_a_whole_one_the_whole_one_is_taken() {
         );
         assert!(results(&out) == expected, "{} bytes", torn.len());
     }
-    // Both: a sentence, and nothing is touched.
+    // Both are damaged: a sentence, and no file is touched.
     let before = results(&out);
     for (file, whole) in whole.iter().enumerate() {
         put(file, &whole[..5000]);
@@ -327,7 +327,7 @@ fn ctrl_c_saves_the_run_and_resume_goes_on_with_it() {
         assert!(said.contains(&saved), "{said}");
         assert!(said.ends_with("nearfar: stopped\n"), "{said}");
     }
-    // The same settings, wherever they come from; no others.
+    // The same settings, from any source; no others.
     for (sets, why) in [
         (["--seed", "1"], "cannot be used with"),
         (["--budget", "64MiB"], "cannot be used with"),
@@ -436,10 +436,10 @@ fn a_run_finds_its_data_from_any_folder_and_refuses_other_data() {
             }
         }
     };
-    // From elsewhere: it knows where its file is.
+    // From another folder: the checkpoint has the path of its file.
     done(&["--resume", text(&out)]);
     let expected = fs::read(out.join("head.safetensors")).expect("is there");
-    // What may be given away says nothing of where it lay.
+    // An export does not reveal the folder of the data.
     let left = fs::read(out.join("checkpoint.bin")).expect("is there");
     let place = text(data.parent().expect("a folder")).as_bytes();
     assert!(left.windows(8).any(|part| part == b"rows.csv"));
@@ -526,7 +526,7 @@ fn a_new_run_takes_the_place_of_one_that_was_stopped_and_says_so() {
     let holds = format!("holds a run that was stopped, saved at step {old}");
     assert!(said.contains(&holds) && said.contains("--resume"), "{said}");
     assert_eq!(newest(&out), None);
-    // Never is never.
+    // An interval of 0 means never.
     let child = spawn(&[&RUN[..], &["--out", text(&out), "--checkpoint-every", "0"]].concat());
     std::thread::sleep(Duration::from_millis(400));
     send("-INT", &child);

@@ -1,4 +1,4 @@
-//! The programs, as a person starts them: `nearfar`, `bench`, and what measures on another machine.
+//! The programs as a person starts them: `nearfar`, `bench`, and the one that measures on another machine.
 
 #[path = "../common/mod.rs"]
 mod common;

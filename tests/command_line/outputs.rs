@@ -1,4 +1,4 @@
-//! What the command line writes, and when it refuses to: files that are whole or not there, memory that the system has not,
+//! Output of the command line, and refusals to write: files that are complete or not there, memory that the system does not have,
 //! figures that work.
 #![cfg(unix)]
 
@@ -40,7 +40,7 @@ fn nearfar(arguments: &[&str]) -> Output {
         .expect("starts")
 }
 
-/// Runs a command on the CPU engine within what `ulimit` takes.
+/// Runs a command on the CPU engine under a limit of `ulimit`.
 fn limited(limit: &str, arguments: &[&str]) -> Output {
     limited_as_it_is(limit, &[arguments, &["--engine", "cpu"]].concat())
 }
@@ -55,7 +55,7 @@ fn limited_as_it_is(limit: &str, arguments: &[&str]) -> Output {
         .expect("starts")
 }
 
-/// The sentence with which a command ended, and its exit code: one line that begins with the program's name.
+/// Exit code of a command and its last sentence: one line that begins with the program's name.
 #[track_caller]
 fn ended(output: &Output) -> (Option<i32>, String) {
     let error = String::from_utf8_lossy(&output.stderr);
@@ -108,7 +108,7 @@ impl Folder {
         self.write(name, &nearfar::write_matrix(&values, dim))
     }
 
-    /// Writes `count` labels of so many classes.
+    /// Writes `count` labels of `classes` classes.
     fn labels(&self, name: &str, count: usize, classes: usize) -> String {
         let labels = (0..count).map(|row| format!("c{}\n", row % classes));
         self.write(
@@ -140,7 +140,7 @@ impl Folder {
         self.path(name)
     }
 
-    /// The identity of so many dimensions as a head.
+    /// Head that is the identity of `dim` dimensions.
     fn identity(&self, dim: usize) -> String {
         let weight: Vec<f32> = (0..dim * dim)
             .map(|i| f32::from(u8::from(i % (dim + 1) == 0)))
@@ -296,7 +296,7 @@ fn a_report_that_standard_output_does_not_take_is_an_error() {
             sentence.starts_with("writing the report to standard output: No space"),
             "{sentence}"
         );
-        // A reader that left.
+        // A reader that has left.
         let mut child = command(&json)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -309,7 +309,7 @@ fn a_report_that_standard_output_does_not_take_is_an_error() {
             sentence.contains("standard output: Broken pipe"),
             "{sentence}"
         );
-        // The same in words for people.
+        // The same with text output.
         let words = command(&json[..json.len() - 1])
             .stdout(full())
             .output()
@@ -331,7 +331,7 @@ fn two_processes_with_one_out_do_not_touch_each_others_files() {
     let embed = ["embed", "--model", &head, "--data", &rows, "--out", &out];
     json(&embed);
     let whole = fs::read(&out).expect("is written");
-    // Another's file of the old name is nobody's business.
+    // Another process's file of the old name is left alone.
     let planted = folder.write("out.npy.partial", b"mine");
     for _ in 0..5 {
         let start = || {
@@ -383,7 +383,7 @@ fn out_follows_links_keeps_permissions_and_leaves_devices_and_folders_alone() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o600);
-    // Nodes that are no files.
+    // Special files.
     let pipe = folder.path("pipe");
     let made = Command::new("mkfifo").arg(&pipe).status().expect("runs");
     assert!(made.success());
@@ -405,7 +405,7 @@ fn out_follows_links_keeps_permissions_and_leaves_devices_and_folders_alone() {
     folder.holds_nothing_half_written();
 }
 
-/// Commands up to where their output is named, each of which would take long.
+/// Slow commands without the name of their output, which a test appends.
 fn writers(folder: &Folder) -> Vec<Vec<String>> {
     let rows = folder.rows("rows.npy", 3000, 32);
     let labels = folder.labels("labels.csv", 3000, 5);
@@ -541,7 +541,7 @@ fn train_into(out: &str) -> Vec<&str> {
     [&["train", "--data", "trees.csv", "--out", out][..], &SMALL].concat()
 }
 
-/// The files of a folder and of those in it, by their paths below it.
+/// Files of a folder and of its subfolders, by their paths below it.
 fn files_below(folder: &Path) -> Vec<String> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).expect("is there") {
@@ -598,7 +598,7 @@ fn a_run_that_cannot_be_saved_says_what_it_found_and_leaves_the_old_files() {
     assert!(report["final"]["test"]["precision_at_1"].is_f64());
     assert_eq!(all(), before);
     assert_eq!(files_below(run), names);
-    // A run without memory takes the memory of the run before with it, one with fewer layers the modules of the others.
+    // A run without memory removes the memory file of the run before, and one with fewer layers the modules of the others.
     let fewer = ["--set", "memory_size=0", "--set", "hidden_layers=[]"];
     json(&[&train_into(&out)[..], &fewer].concat());
     assert!(!run.join("memory.npz").exists() && run.join("history.json").exists());
@@ -659,7 +659,7 @@ fn a_run_that_stops_as_not_finite_saves_what_it_has() {
     assert!(steps < history["config"]["steps"].as_u64().expect("a count"));
 }
 
-/// Whether a process has a signal in this set of its status: `SigCgt` of those it catches, `SigIgn` of those it ignores.
+/// Tells if a process has a signal in this set of its status: `SigCgt` of caught ones, `SigIgn` of ignored ones.
 fn has_signal(process: &str, set: &str, signal: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let bits = status.lines().find_map(|line| line.strip_prefix(set));
@@ -668,7 +668,7 @@ fn has_signal(process: &str, set: &str, signal: u32) -> bool {
     bits.is_some_and(|bits| bits >> (signal - 1) & 1 == 1)
 }
 
-/// Starts a command, sends a signal once it is at work, and says how it ended.
+/// Starts a command, sends a signal while it works, and returns its output.
 fn signalled(signal: u32, arguments: &[&str]) -> Output {
     let mut child = command(&[arguments, &["--engine", "cpu"]].concat())
         .stdout(Stdio::null())
@@ -721,7 +721,7 @@ fn signals_leave_nothing_half_written_and_their_exit_code() {
         &run,
     ];
     for (signal, code) in [(2, 130), (15, 143), (1, 129)] {
-        // Who starts the tests may want a terminal that closes to be ignored.
+        // The process that starts the tests may have SIGHUP ignored.
         if signal == 1 && has_signal("self", "SigIgn", signal) {
             continue;
         }
@@ -737,7 +737,7 @@ fn signals_leave_nothing_half_written_and_their_exit_code() {
     }
 }
 
-/// The processor time that a process took so far, in ticks.
+/// Processor time of a process so far, in ticks.
 fn ticks(process: &str) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let after_name = stat.rsplit(") ").next().unwrap_or_default();
@@ -758,7 +758,7 @@ fn a_second_signal_ends_what_does_not_hear_the_first() {
             .chain(&["--engine", "cpu", "--checkpoint-every", "0"]),
     );
     for (signal, code) in [(2, 130), (15, 143)] {
-        // Nobody reads what it says, and it waits once the pipe is full.
+        // Nobody reads its output, and it waits once the pipe is full.
         let mut child = command(&arguments)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -815,7 +815,7 @@ fn a_command_in_too_small_an_address_space_ends_with_one_sentence() {
         "steps=1",
     ];
     commands.push(large.map(str::to_owned).to_vec());
-    // From what hardly starts the program to what is enough for the small ones; below, it is the system that refuses.
+    // From hardly enough to start the program to enough for the small commands; below, the system refuses.
     let mut limits = (8..).map(|mebibytes| mebibytes << 10);
     let least = limits.find(|kibibytes| {
         let limit = format!("-v {kibibytes}");
@@ -860,7 +860,7 @@ fn a_command_in_too_small_an_address_space_ends_with_one_sentence() {
     );
 }
 
-/// The budget that a refusal advises: the figure after "raise the budget to".
+/// Budget that a refusal advises: the figure after "raise the budget to".
 fn advised(sentence: &str) -> String {
     let (_, rest) = sentence.split_once("raise the budget to ").expect(sentence);
     let mut words = rest.split([' ', ',']);
@@ -1041,7 +1041,7 @@ fn zero_rows_and_rows_far_from_zero_are_said_beside_the_results() {
         "{}",
         trained["warnings"]
     );
-    // A distance of nothing is none.
+    // The distance of a zero row is undefined.
     for command in ["mine", "loss"] {
         let sentence = refusal(&[
             command,
@@ -1063,7 +1063,7 @@ fn zero_rows_and_rows_far_from_zero_are_said_beside_the_results() {
     assert_eq!(evaluated["warnings"], serde_json::json!([]));
 }
 
-/// The most memory that a command had at once, in bytes, and its report.
+/// Peak memory of a command, in bytes, and its report.
 fn resident(arguments: &[&str]) -> (u64, Value) {
     let mut child = command(&[arguments, &["--engine", "cpu", "--json"]].concat())
         .stdout(Stdio::piped())
@@ -1113,7 +1113,7 @@ fn columns_are_chosen_in_threshold_too_and_references_have_those_of_the_rows() {
     assert_eq!(chosen, left);
     assert_ne!(chosen, of(&["threshold"]).0);
     assert_eq!(columns.as_array().map(Vec::len), Some(5), "{columns}");
-    // The other file has them in another order, and one more between them.
+    // The other file has the columns in another order, with one more between them.
     let words = ["evaluate", "--embeddings", &rows, "--references", &others];
     let by_stretch = json(&[&words[..], &["--features", "a..c"]].concat());
     let by_names = json(&[&words[..], &["--features", "a,b,c"]].concat());

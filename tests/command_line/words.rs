@@ -1,4 +1,4 @@
-//! What is said of files that are sound and not read, or of which there is too little: the right cause, and what to do.
+//! Messages on sound files that cannot be read, and on files with too little: the right cause, and the remedy.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use parquet::data_type::{ByteArray, ByteArrayType, FloatType};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
-/// A folder of its own.
+/// An empty folder for one test.
 fn folder(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("words-{name}"));
     std::fs::remove_dir_all(&path).ok();
@@ -23,7 +23,7 @@ fn write(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> String {
     path.display().to_string()
 }
 
-/// The exit code, and standard output and error together.
+/// Exit code, and standard output and error together.
 fn nearfar(arguments: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_nearfar"))
         .args(arguments)
@@ -35,7 +35,7 @@ fn nearfar(arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), said)
 }
 
-/// Refuses, and says all of these.
+/// Checks that the command refuses, with all of these parts in its message.
 #[track_caller]
 fn refuses(arguments: &[&str], parts: &[&str]) {
     let (code, said) = nearfar(arguments);
@@ -177,7 +177,7 @@ fn the_nan_of_python_is_no_json_and_null_is_an_empty_cell() {
         &["train", "--data", &file],
         &["line 4: NaN (character ", "is no JSON", "write null"],
     );
-    // The advice does.
+    // With the advice the file reads.
     let file = write(&folder, "null.jsonl", text("null"));
     let steps = ["--missing", "median", "--set", "steps=1"];
     let (code, said) = nearfar(&[&["train", "--data", &file], &steps[..]].concat());

@@ -32,7 +32,7 @@ fn spread(seed: u64, rows: usize, m: usize, classes: u32, dim: usize) -> Case {
     }
 }
 
-/// The same, where the anchors are no references.
+/// The case with anchors that are no references.
 fn apart(mut case: Case) -> Case {
     for tag in &mut case.anchor_tags {
         tag[1] = NO_ID;
@@ -59,14 +59,14 @@ fn draws(case: &Case, distance: Distance, dim: usize, key: [u32; 2]) -> Draws {
     }
 }
 
-/// What an engine draws of a case: of each row its list, and the values that it drew by.
+/// Draws of an engine: the list of each row, and the values that they were drawn by.
 struct Drawn {
     lists: Vec<Vec<[usize; 2]>>,
     values: Vec<f32>,
     times: Vec<u32>,
 }
 
-/// Draws for rows `first..first + rows` of the case; the sums must be gone afterwards.
+/// Draws for rows `first..first + rows` of the case; checks that the buffer of sums is cleared afterwards.
 fn drawn(engine: &Engine, case: &Case, draws: &Draws, first: usize, rows: usize) -> Drawn {
     let part = Case {
         anchors: case.anchors[first * 64..][..rows * 64].to_vec(),
@@ -121,7 +121,7 @@ fn drawn(engine: &Engine, case: &Case, draws: &Draws, first: usize, rows: usize)
     }
 }
 
-/// How many draws there are, and how many differ from those by weights of f64, by the engine's own similarities.
+/// Number of draws, and of those that differ from draws by f64 weights of the engine's own similarities.
 fn differences(case: &Case, draws: &Draws, found: &Drawn) -> (usize, usize) {
     let values = to_f64(&found.values);
     let rows = case.anchor_tags.iter().zip(values.chunks(case.tags.len()));
@@ -257,7 +257,7 @@ fn anchors_without_a_positive_or_without_a_negative_that_weighs_draw_none() {
     }
 }
 
-/// What is left of the difference between counts and what they should be, in units of chance, less how much chance makes.
+/// Chi-square statistic of the counts, standardized: its mean is 0 and its variance 1 if the counts are as expected.
 fn chi_square(counts: &[u64], expected: &[f64]) -> f64 {
     let seen = counts.iter().zip(expected).filter(|(_, e)| **e > 0.0);
     let terms: Vec<f64> = seen
@@ -267,7 +267,7 @@ fn chi_square(counts: &[u64], expected: &[f64]) -> f64 {
     (terms.iter().sum::<f64>() - freedom) / (2.0 * freedom).sqrt()
 }
 
-/// 160,000 draws of one anchor: 40 steps, and as many in each as its class has references.
+/// 160,000 draws for one anchor: 40 steps, and as many in each as its class has references.
 #[test]
 fn negatives_are_drawn_as_often_as_they_weigh_in_f64_and_positives_alike() {
     const CLASS: usize = 4000;

@@ -5,7 +5,7 @@ use super::common::{engines, read, vector};
 const ROWS: usize = 96;
 const STRIDE: usize = 1024;
 
-/// Which of `ROWS` x `STRIDE` ones are kept, the same on every engine, and that those are scaled.
+/// Mask of `ROWS` x `STRIDE` ones after dropout; checks that engines agree, and that kept values are scaled.
 fn kept(dropout: Dropout) -> Vec<bool> {
     let masks = engines().into_iter().map(|engine| {
         let mut values = vector(&engine, &vec![1f32; ROWS * STRIDE], 4);
@@ -22,12 +22,12 @@ fn kept(dropout: Dropout) -> Vec<bool> {
     masks.into_iter().next().expect("there is an engine")
 }
 
-/// The part of places where both are kept, or both are not.
+/// Part of the places at which both masks agree.
 fn agreement(a: &[bool], b: &[bool]) -> f64 {
     a.iter().zip(b).filter(|(a, b)| a == b).count() as f64 / a.len() as f64
 }
 
-/// Fails where `part` is more than five standard errors off.
+/// Fails if `part` is more than five standard errors off.
 fn assert_part(what: &str, part: f64, expected: f64, places: usize) {
     let error = (expected * (1.0 - expected) / places as f64).sqrt();
     assert!(

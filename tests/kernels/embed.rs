@@ -9,8 +9,8 @@ use nearfar::reference;
 
 use super::common::{assert_close, engines, output, random_rows, read, rng, to_f64, vector};
 
-/// Rows, inputs and outputs around the 4 rows, 64 outputs and 32 inputs that are worked at together; past 256 outputs an
-/// invocation of the normalization has several.
+/// Rows, inputs and outputs around the 4 rows, 64 outputs and 32 inputs of a tile; past 256 outputs an invocation of the
+/// normalization has several.
 const SHAPES: [(usize, usize, usize); 8] = [
     (1, 1, 1),
     (3, 5, 3),
@@ -22,7 +22,7 @@ const SHAPES: [(usize, usize, usize); 8] = [
     (6, 65, 600),
 ];
 
-/// Everything that a batch leaves behind.
+/// All buffers after a batch.
 #[derive(Debug, PartialEq)]
 struct Left {
     unit: Vec<f32>,
@@ -32,7 +32,7 @@ struct Left {
     status: Vec<u32>,
 }
 
-/// One layer on random rows, the memory around it, and what `enqueue` leaves there.
+/// One layer on random rows, with the memory, and the buffers after `enqueue`.
 struct Case<'a> {
     engine: &'a Engine,
     layer: Layer,
@@ -63,7 +63,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// In one kernel of a shape, or in two.
+    /// Buffers after one kernel of a shape, or after two kernels.
     fn left(&self, shape: Option<Shape>) -> Left {
         let Self {
             engine,

@@ -58,7 +58,7 @@ fn cases() -> impl Iterator<Item = Case> {
         })
 }
 
-/// Rows of `case.x` in another order, twice as many, and where the case's rows stand among them from the third number on.
+/// Rows of `case.x` in another order, in twice as many rows, and the places of the case's rows from the third number on.
 fn scattered(case: &Case) -> (Vec<f32>, Vec<u32>) {
     let rows = case.rows;
     let mut values = vec![f32::NAN; 2 * case.x.len()];
@@ -104,14 +104,14 @@ fn forward_multiplies_adds_the_bias_and_clips() {
                 engine.submit(commands);
                 let y = read(&engine, &y, expected.len());
                 assert_close("y", &y, &expected, TOLERANCE);
-                // Every shape, and rows that stand elsewhere: the same bits.
+                // Every shape, and rows at other places: the same bits.
                 assert_eq!(*first.get_or_insert_with(|| y.clone()), y, "{shape:?}");
             }
         }
     }
 }
 
-/// dL/dW and db, as they stand behind `layer.weights`, and dL/dx.
+/// dL/dW and db, laid out as the parameters from `layer.weights` on, and dL/dx.
 fn gradients(case: &Case) -> [Vec<f64>; 2] {
     let Case { layer, rows, .. } = case;
     let mut dw = vec![0.0; layer.end() - layer.weights];
@@ -149,7 +149,7 @@ fn weight_gradient_sums_over_rows_and_the_input_gradient_passes_where_the_input_
             let parameters = vector(&engine, &case.parameters, 0);
             let mut first: Option<[Vec<f32>; 2]> = None;
             for shape in Shape::ALL {
-                // The same bits by each way to the weights, and in every shape.
+                // The same bits by each path to the weights, and in every shape.
                 for x in [Input::from(&x), chosen] {
                     let mut on = output(&engine, layer.end());
                     let mut status = vector(&engine, &[0u32], 0);

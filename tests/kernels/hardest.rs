@@ -6,7 +6,7 @@ use super::common::{
     engines, exact_unit_rows, labels, open, output, read, rng, tied_unit_rows, to_f64, vector,
 };
 
-/// What the engine picks for the rows from `first_row` on, in chunks; what lies behind stays poisoned.
+/// Picks of the engine for the rows from `first_row` on, in chunks; checks that the rest of the buffer is untouched.
 fn picked(
     engine: &Engine,
     anchors: &[f32],
@@ -16,7 +16,7 @@ fn picked(
     stride: usize,
 ) -> Vec<Hardest> {
     let first_row = anchors.len() / stride - rows.len();
-    // Other rows stand before those of the block.
+    // Other rows come before those of the block.
     let batch: Vec<Row> = [Row::default(); 3].iter().chain(rows).copied().collect();
     let block = Block {
         first_row,
@@ -48,7 +48,7 @@ fn picked(
     found
 }
 
-/// Similarity and id, or nothing.
+/// Similarity and id; `None` for an empty place.
 fn read_out([bits, id]: [u32; 2]) -> Option<(f64, u32)> {
     (id != NO_ID).then_some((f64::from(f32::from_bits(bits)), id))
 }

@@ -9,7 +9,7 @@ use super::common::{
     engines, exact_unit_rows, output, random_rows, read, rng, tied_unit_rows, to_f64, vector,
 };
 
-/// How many visits are looked at together.
+/// Number of visits in one dispatch.
 #[derive(Clone, Copy)]
 enum Look {
     One,
@@ -130,7 +130,7 @@ const CUTS: [Cut; 4] = [
     },
 ];
 
-/// With one accumulator a sum they are off by more than 1e-6 here.
+/// With one accumulator a sum, the similarities are off by more than 1e-6 here.
 #[test]
 fn long_rows_that_are_much_alike_round_little() {
     let (n, m, stride) = (20, 300, 2048);
@@ -305,7 +305,7 @@ fn a_look_with_more_survivors_than_have_room_says_so_of_those_queries_alone() {
         [[1.0f32, 0.0, 0.0, 0.0]; HALF].concat(),
         [[0.0, 1.0, 0.0, 0.0]; HALF].concat(),
     ];
-    // The others have found what is nearer.
+    // The others have found nearer references.
     let asked = [
         [Asked::first(u32::MAX); HALF],
         [Asked::after(u32::MAX, [(-1.0f32).to_bits(), 0]); HALF],
@@ -341,7 +341,7 @@ fn few_queries_find_the_same_bytes_as_many() {
         (5000, 132, 10),
         (3077, 64, 31),
     ] {
-        // Full of ties where rows are 64 long.
+        // Many ties if rows are 64 long.
         let unit = |rng: &mut _, rows| match stride {
             64 => tied_unit_rows(rng, rows),
             _ => {

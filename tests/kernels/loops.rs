@@ -1,8 +1,8 @@
 //! Loops that part of a workgroup takes while the rest waits: none may go round more than 1,024 times.
 //!
-//! Read off the shaders. A loop counts where invocations of one workgroup can come to different ends before it: under a
-//! condition, or within another loop, that depends on which invocation it is. How often it goes round at most must be plain
-//! from its text, or is in [`BOUNDED`], with what holds it.
+//! The loops are read from the shaders. A loop counts if invocations of one workgroup can reach its end at different times: under a
+//! condition, or within another loop, that depends on the invocation. Its maximum number of rounds must be plain from its text, or
+//! be listed in [`BOUNDED`], with the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,16 +16,16 @@ use nearfar::kernels::{self, Kernel};
 /// The most rounds of such a loop.
 const MOST_ROUNDS: u64 = 1024;
 
-/// How long a loop is that the text does not tell.
+/// Bound of a loop that is not plain from the text.
 #[derive(Debug)]
 enum Bound {
-    /// Rounds at most.
+    /// The most rounds.
     Rounds(u64),
-    /// Nobody waits: all invocations that have something to do take it.
+    /// No invocation waits: all that have work run the loop.
     Together,
 }
 
-/// Loops whose bound is not plain from their text: the function, how the line begins, and what holds the loop.
+/// Loops whose bound is not plain from their text: the function, the beginning of the line, and the reason for the bound.
 const BOUNDED: &[(&str, &str, Bound, &str)] = &[
     (
         "choose",
@@ -101,20 +101,20 @@ const BOUNDED: &[(&str, &str, Bound, &str)] = &[
     ),
 ];
 
-/// A function in one use: whether each argument differs between invocations, and whether the rest waits for the call.
+/// A call of a function: for each argument, if it differs between invocations, and if the rest waits for the call.
 type Use = (Handle<Function>, Vec<bool>, bool);
 
-/// The way through the functions of a kernel.
+/// Traversal of the functions of a kernel.
 struct Walk<'a> {
     module: &'a Module,
     source: &'a str,
     workgroup_size: u64,
     seen: BTreeSet<(usize, Vec<bool>, bool)>,
-    /// Loops that others wait for, by function and line, with their rounds at most where the text tells.
+    /// Loops that others wait for, by function and line, with their most rounds if the text tells.
     found: BTreeMap<(String, String), Option<u64>>,
 }
 
-/// One function on the way.
+/// One function of the traversal.
 struct Body<'a> {
     function: &'a Function,
     /// Expressions and variables that differ between invocations.
@@ -150,7 +150,7 @@ fn of_kernel(
     walk.found
 }
 
-/// The expressions that one is made of.
+/// Direct operands of an expression.
 fn parts(expression: &Expression) -> Vec<Handle<Expression>> {
     match expression {
         Expression::Compose { components, .. } => components.clone(),
@@ -182,7 +182,7 @@ fn parts(expression: &Expression) -> Vec<Handle<Expression>> {
     }
 }
 
-/// The variable that a pointer leads into.
+/// Variable that a pointer leads into.
 fn variable(
     expressions: &Arena<Expression>,
     pointer: Handle<Expression>,
@@ -196,7 +196,7 @@ fn variable(
     }
 }
 
-/// Every statement of a block and of the blocks within.
+/// Visits every statement of a block and of the blocks within.
 fn all<'a>(block: &'a Block, heard: &mut dyn FnMut(&'a Statement)) {
     for statement in block {
         heard(statement);
@@ -265,7 +265,8 @@ impl Body<'_> {
         }
     }
 
-    /// Variables that get what differs, or get it where not all invocations come; and calls whose results differ.
+    /// Collects variables that are assigned values that differ between invocations, or in branches that not all take; and calls
+    /// whose results differ.
     fn stores(
         &self,
         block: &Block,
@@ -302,7 +303,7 @@ impl Body<'_> {
         }
     }
 
-    /// Whether invocations of a workgroup go different ways at this statement.
+    /// Tells if invocations of a workgroup diverge at this statement.
     fn parts_ways(&self, statement: &Statement) -> bool {
         let varies = |condition: &Handle<Expression>| self.varies[condition.index()];
         match statement {
@@ -367,7 +368,7 @@ impl Walk<'_> {
         }
     }
 
-    /// How often a loop goes round at most, where its text tells.
+    /// The most rounds of a loop, if its text tells.
     fn rounds(&self, body: &Body<'_>, statement: &Statement) -> Option<u64> {
         let Statement::Loop {
             body: inner,
@@ -412,7 +413,7 @@ impl Walk<'_> {
         if halves || (emitted && between_variables && continuing.is_empty()) {
             return Some(32);
         }
-        // Up to something from something on.
+        // A count from one value up to another.
         conditions
             .iter()
             .filter_map(|condition| match expressions[*condition] {
@@ -426,7 +427,7 @@ impl Walk<'_> {
             .min()
     }
 
-    /// How far it is from where a counter begins to its limit, at most.
+    /// The largest distance from a counter's start to its limit.
     fn between(
         &self,
         body: &Body<'_>,
@@ -446,7 +447,7 @@ impl Walk<'_> {
                 first.push(*value);
             }
         });
-        // The first store is where it begins, the second the step.
+        // The first store is the start value, the second the step.
         let from = first.first().copied();
         let after = |sum: Handle<Expression>| match expressions[sum] {
             Expression::Binary {
@@ -468,7 +469,7 @@ impl Walk<'_> {
         by_sum.or(self.most(body, limit))
     }
 
-    /// What a number is at most, where the text tells.
+    /// Upper bound of a number, if the text tells.
     fn most(&self, body: &Body<'_>, handle: Handle<Expression>) -> Option<u64> {
         self.most_of(&body.function.expressions, handle)
     }
@@ -543,7 +544,7 @@ fn no_loop_that_others_wait_for_is_long() {
     assert_eq!(used, listed, "all that are listed are there");
 }
 
-/// A shader with these lines in its only function.
+/// Loops of a shader with these lines in its only function.
 fn planted(lines: &str) -> BTreeMap<(String, String), Option<u64>> {
     let source = format!(
         "override WORKGROUP_SIZE: u32;
@@ -559,13 +560,13 @@ fn planted(lines: &str) -> BTreeMap<(String, String), Option<u64>> {
 #[test]
 fn a_long_loop_that_is_planted_is_found() {
     let rounds = |lines| planted(lines).into_values().collect::<Vec<_>>();
-    // All take it together, or each has its own part of it.
+    // All invocations run it together, or each has its own part of it.
     assert!(rounds("for (var i = 0u; i < count; i++) { sum[lane] += i; }").is_empty());
     assert!(
         rounds("for (var i = lane; i < count; i += WORKGROUP_SIZE) { sum[i] += i; }").is_empty()
     );
     assert!(rounds("add(count);").is_empty());
-    // Others wait for these.
+    // Other invocations wait for these loops.
     let alone = "if lane == 0u { for (var i = 0u; i < count; i++) { sum[0] += i; } }";
     assert_eq!(rounds(alone), [None]);
     assert_eq!(rounds("if lane < 17u { add(count); }"), [None]);

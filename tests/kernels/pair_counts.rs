@@ -7,7 +7,7 @@ use nearfar::{Distance, Engine, reference};
 use super::common::{engines, output, read, to_f64, vector};
 use super::select::Case;
 
-/// The counts of a case's rows, added to counts that are all `low`.
+/// Counts of a case's rows, added to counts that start at `low`.
 fn counted(engine: &Engine, case: &Case, distance: Distance, low: u32) -> [Vec<u64>; 2] {
     const FIRST: usize = 5;
     let block = case.block();

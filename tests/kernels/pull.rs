@@ -26,7 +26,7 @@ fn both_products_are_those_of_the_loops() {
             );
             let width = width(m);
             let mut weights = random_rows(&mut rng, rows, width);
-            // What ends a row pulls nothing, and neither does a weight of zero.
+            // Padding at the end of a row pulls nothing, and neither does a weight of zero.
             for (i, weight) in weights.iter_mut().enumerate() {
                 if i % width >= m {
                     *weight = 1e9;

@@ -10,7 +10,7 @@ use super::common::{
     vector,
 };
 
-/// Ranks of the positives of every query, nearest first, read off the gaps as the metrics do.
+/// Ranks of the positives of every query, nearest first, computed from the gaps as the metrics do.
 fn ranks_from_gaps(
     engine: &Engine,
     shape: Shape,
@@ -80,7 +80,7 @@ fn ranks_from_gaps(
     rows.iter().map(ranks).collect()
 }
 
-/// Queries that are references, with the number of positives that their labels give them.
+/// Rows of queries that are references, with the number of positives from their labels.
 fn rows_of(query_tags: &[[u32; 2]], tags: &[[u32; 2]]) -> Vec<Row> {
     let mut offset = 0;
     let row = |[label, id]: &[u32; 2]| {

@@ -11,7 +11,7 @@ use nearfar::{Distance, Engine, Loss, TrainConfig};
 use super::common::{engines, output, read};
 use super::select::Case;
 
-/// A loss with what it is to the kernels; values of the cases are multiples of 1/32, no margin is one.
+/// Losses with their kernel parameters; values of the cases are multiples of 1/32, and no margin is one.
 fn losses(distance: Distance) -> Vec<(Loss, RowCost)> {
     let sign = match distance {
         Distance::Cosine => 1.0,
@@ -78,7 +78,7 @@ fn losses(distance: Distance) -> Vec<(Loss, RowCost)> {
     all
 }
 
-/// The pairs of every anchor, with how often each counts, and where each stands.
+/// Pairs of every anchor with their weights, and the place of each pair.
 fn pairs(case: &Case, cost: &RowCost) -> (Vec<PairsOfAnchor>, Vec<[Vec<usize>; 2]>) {
     let kept = case.expected(&Selection::all(cost.distance));
     let mut anchors = Vec::new();
@@ -119,7 +119,7 @@ fn pairs(case: &Case, cost: &RowCost) -> (Vec<PairsOfAnchor>, Vec<[Vec<usize>; 2
     (anchors, kept)
 }
 
-/// The loss of those that count.
+/// Loss of the pairs with a weight above 0.
 fn loss_of(loss: &Loss, distance: Distance, anchors: &[PairsOfAnchor]) -> f64 {
     let counting = |side: &Vec<PairOfAnchor>| -> Vec<PairOfAnchor> {
         side.iter()

@@ -6,7 +6,7 @@ use nearfar::{Distance, Engine};
 use super::common::{engines, output, read, vector};
 use super::select::Case;
 
-/// The weights of a case's anchors, `mined` times of each pair where those are given.
+/// Weights of a case's anchors; `mined` gives the number of mined triplets of each pair, if the miner has triplets.
 fn weights(
     engine: &Engine,
     case: &Case,

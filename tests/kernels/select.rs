@@ -18,7 +18,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// A memory of `m` rows full of ties, of which the last `rows` are the batch itself.
+    /// A memory of `m` rows with many ties; its last `rows` are the batch itself.
     pub(crate) fn memory(seed: u64, rows: usize, m: usize, classes: u32) -> Self {
         let mut rng = rng(seed);
         let references = tied_unit_rows(&mut rng, m);
@@ -46,7 +46,7 @@ impl Case {
         case
     }
 
-    /// The rows as the kernels know them; a poisoned one comes before the block's.
+    /// Rows as the kernels take them; a poisoned row comes before the block's.
     pub(crate) fn rows(&self) -> Vec<Row> {
         let row = |[label, id]: &[u32; 2]| Row {
             label: *label,
@@ -78,7 +78,7 @@ impl Case {
         }
     }
 
-    /// The values of every reference to an anchor, in f64.
+    /// Similarities, or distances, of an anchor to every reference, in f64.
     pub(crate) fn values(&self, anchor: usize, distance: Distance) -> Vec<f64> {
         let anchor = to_f64(&self.anchors[anchor * 64..][..64]);
         let references = to_f64(&self.references);
@@ -89,7 +89,7 @@ impl Case {
             .collect()
     }
 
-    /// What is kept of each anchor.
+    /// Kept positives and negatives of each anchor, by the reference.
     pub(crate) fn expected(&self, selection: &Selection) -> Vec<[Vec<usize>; 2]> {
         let tags = self.anchor_tags.iter().enumerate();
         tags.map(|(anchor, tag)| {
@@ -99,7 +99,7 @@ impl Case {
         .collect()
     }
 
-    /// Everything on the engine, with what is kept of every row and the report so far.
+    /// Buffers on the engine after selection, with the kept pairs of every row and the report so far.
     pub(crate) fn selected(&self, engine: &Engine, selection: &Selection) -> Selected {
         let block = self.block();
         let cells = block.rows * width(block.references);
@@ -165,7 +165,7 @@ fn side(keep: Keep, low: f64, high: f64, distance: Distance) -> Side {
     }
 }
 
-/// Every rule there is, with ranges and epsilons on what the data takes: multiples of 1/32.
+/// Every selection rule, with ranges and epsilons at values of the data: multiples of 1/32.
 pub(crate) fn selections(distance: Distance) -> Vec<Selection> {
     let mut all = Vec::new();
     let kinds = [Keep::All, Keep::Hard, Keep::Semihard, Keep::Easy];
@@ -201,7 +201,7 @@ pub(crate) fn selections(distance: Distance) -> Vec<Selection> {
             ..Selection::all(distance)
         });
     }
-    // What a miner keeps by one distance for a loss by the other.
+    // Pairs that a miner keeps by one distance for a loss by the other.
     let other = match distance {
         Distance::Cosine => Distance::L2,
         Distance::L2 => Distance::Cosine,
@@ -247,7 +247,7 @@ fn compare(engine: &Engine, case: &Case, selection: &Selection) {
             let kept = positives.contains(&place) || negatives.contains(&place);
             let expected = if kept { all[place] as f32 } else { NONE };
             let off = (*value - expected).abs();
-            // What is turned from one distance to the other is rounded once more.
+            // A value that is converted from one distance to the other is rounded once more.
             assert!(
                 off <= if turned { 1e-6 } else { 0.0 },
                 "{what}, place {place}: {value} {expected}"

@@ -1,4 +1,4 @@
-//! The shader files themselves: naga parses them, and what Rust says of a kernel is what its text says.
+//! The shader files themselves: naga parses them, and the Rust description of a kernel agrees with its text.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ fn every_kernel_compiles_on_the_adapter_with_its_real_constants() {
     pollster::block_on(engine.prepare(kernels::ALL.iter().copied())).expect("all compile");
 }
 
-/// What a driver would get of a kernel, without names.
+/// SPIR-V of a kernel as a driver would get it, without names.
 fn compiled(kernel: &Kernel, source: &str) -> Vec<u32> {
     use naga::valid::{Capabilities, ValidationFlags, Validator};
     let module = naga::front::wgsl::parse_str(source)
@@ -209,7 +209,7 @@ fn owners_are_the_same_number_in_rust_and_in_the_shader() {
     assert_eq!(value as usize, triplet_margin::OWNERS);
 }
 
-/// Parses, and names a type that there is not.
+/// A shader that names an unknown type.
 static BROKEN: Kernel = Kernel {
     name: "broken.main",
     source: &["@compute @workgroup_size(1) fn main() { var x: f33; }"],

@@ -3,7 +3,7 @@ use nearfar::kernels::tile::Shape;
 
 use super::common::open;
 
-// What the shapes compute is tested where they are used: in `knn` and in `ranks`, for equal bytes.
+// The results of the shapes are tested with their users, `knn` and `ranks`, for equal bytes.
 
 #[test]
 fn a_software_adapter_and_a_handful_of_rows_go_without_barriers() {

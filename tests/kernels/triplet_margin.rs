@@ -40,9 +40,9 @@ struct Outcome {
     totals: [u64; 5],
     pairs: [Vec<u64>; 2],
     gradient: Vec<f32>,
-    /// What the rows' sums have beside `<gradient, anchor>`.
+    /// Terms of the rows' sums, beside `<gradient, anchor>`.
     terms: Vec<f32>,
-    /// Of the last block's rows: the similarity and the active negatives of each positive, the farthest first.
+    /// Similarity and number of active negatives of each positive of the last block's rows, the farthest first.
     positives: Vec<Vec<(f32, u32)>>,
 }
 
@@ -64,7 +64,7 @@ fn run_onto(
     run_between(before, engine, case, rule, block_rows, share, |_, _| ())
 }
 
-/// Like [`run_onto`], with something done to the thresholds, so many of them, before so many rows at once are shared.
+/// Runs as [`run_onto`] does, and calls `between` with the thresholds before the gradient is shared in parts of this many rows.
 fn run_between(
     before: u64,
     engine: &Engine,
@@ -207,7 +207,7 @@ fn run_between(
     }
 }
 
-/// Compares with every triplet one after the other; similarities must be exact in f32.
+/// Compares with a loop over every triplet; similarities must be exact in f32.
 fn compare(engine: &Engine, case: &Case, rule: &Rule, block_rows: usize, share: bool) {
     let expected = reference::triplet_margin(
         &to_f64(&case.anchors),
@@ -252,7 +252,7 @@ fn compare(engine: &Engine, case: &Case, rule: &Rule, block_rows: usize, share: 
     }
 }
 
-/// Every pair, one after the other, by similarity: `[positives, negatives]` of each of 64 bins over [-1, 1].
+/// Histogram of every pair by similarity, from a loop over pairs: `[positives, negatives]` of each of 64 bins over [-1, 1].
 fn pairs(case: &Case) -> [Vec<u64>; 2] {
     let (anchors, references) = (to_f64(&case.anchors), to_f64(&case.references));
     reference::pairs(
@@ -343,8 +343,8 @@ fn blocks_of_rows_change_no_byte() {
 /// Totals, gradient, and the positives of each anchor with their active negatives.
 type BySimilarity = ([u64; 5], Vec<f64>, Vec<Vec<(f32, u32)>>);
 
-/// The same as the loops over all triplets, from how many positives and negatives there are at each similarity: where the
-/// triplets are too many.
+/// Results of a loop over all triplets, computed from the numbers of positives and negatives at each similarity: for cases with too
+/// many triplets for the loop.
 fn by_similarity(case: &Case, rule: &Rule) -> BySimilarity {
     let dim = case.stride;
     let (anchors, references) = (to_f64(&case.anchors), to_f64(&case.references));
@@ -509,7 +509,7 @@ fn the_share_finds_a_positive_whose_similarity_comes_out_a_bit_higher_the_second
             loss_margin: 0.2,
         };
         let expected = run(&engine, &case, &rule, 40, true).gradient;
-        // What is computed again is then a bit above what was stored.
+        // The recomputed value is then slightly above the stored one.
         let lower = |scratch: &mut Scratch, places: usize| {
             let mut thresholds = read(&engine, &scratch.thresholds, places);
             for [bits, _] in &mut thresholds {

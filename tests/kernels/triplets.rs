@@ -57,7 +57,7 @@ impl Case {
         members
     }
 
-    /// The rows, each with how many positives it has.
+    /// The rows, each with its number of positives.
     fn rows(&self) -> Vec<(Row, u32)> {
         let members = self.members();
         let row = |(anchor, label): (u32, &u32)| {
@@ -108,7 +108,7 @@ impl Case {
     }
 }
 
-/// What was written to a window, and what stands behind it as it was.
+/// Triplets in a window; checks that the buffer past the window is untouched.
 fn window(engine: &Engine, triplets: &DeviceVec<u32>, room: usize) -> Vec<[u32; 3]> {
     let mut words = read(engine, triplets, 3 * room + 4);
     assert_eq!(words.split_off(3 * room), [POISON; 4], "past the window");
@@ -148,7 +148,7 @@ fn every_valid_triplet_of_a_window_begins_anywhere() {
                 if start >= expected.len() {
                     continue;
                 }
-                // The first row's triplets go on from somewhere among them.
+                // The window begins in the middle of the first row's triplets.
                 let at = all.partition_point(|row| row.offset as usize <= start) - 1;
                 let rows: Vec<Row> = all[at..]
                     .iter()
@@ -165,7 +165,7 @@ fn every_valid_triplet_of_a_window_begins_anywhere() {
                 let mut triplets = output(&engine, 3 * room + 4);
                 let mut commands = engine.commands();
                 let count = rows.len();
-                // In two goes, as a list longer than a dispatch is.
+                // In two parts, as a list longer than a dispatch is.
                 for numbers in [0..room / 2, room / 2..room] {
                     valid(
                         &mut commands,

@@ -24,7 +24,7 @@ fn between(case: &Case) -> impl Fn(usize, usize) -> f64 {
     move |p, n| reference::dot(&references[p * 64..][..64], &references[n * 64..][..64])
 }
 
-/// Compares with every triplet one after the other; similarities must be exact in f32.
+/// Compares with a loop over every triplet; similarities must be exact in f32.
 fn compare(engine: &Engine, case: &Case, selection: &Selection, weighing: &Weighing) {
     let what = format!("{selection:?} {weighing:?} on {}", engine.info().engine);
     let block = case.block();
@@ -71,7 +71,7 @@ fn compare(engine: &Engine, case: &Case, selection: &Selection, weighing: &Weigh
     }
 }
 
-/// What swap gives to the similarities of the references, as many at a time as the block has rows.
+/// Compares the gradient that swap adds to the similarities of the references, as many references at a time as the block has rows.
 fn compare_swapped(
     engine: &Engine,
     case: &Case,
@@ -262,12 +262,12 @@ fn a_side_longer_than_a_window_is_met_window_by_window() {
             losses(&engine, &case, &weighing),
             losses(&engine, &case, &swapped),
         );
-        // What stands in is never farther than what it stands in for.
+        // The similarity that swap takes instead is never smaller than the original.
         assert!(windowed >= whole, "{windowed} {whole}");
     }
 }
 
-/// The first row's sum of losses.
+/// Sum of the first row's losses.
 fn losses(engine: &Engine, case: &Case, weighing: &Weighing) -> f32 {
     let block = case.block();
     let mut selected = case.selected(engine, &Selection::all(weighing.rule.distance));
@@ -297,7 +297,7 @@ fn losses(engine: &Engine, case: &Case, weighing: &Weighing) -> f32 {
     found
 }
 
-/// Triplets of a row by chance, and the list with them: some come again, the last row has none.
+/// Random triplets of each row, and the buffer with them: some repeat, the last row has none.
 fn listed(case: &Case, seed: u64, places: usize) -> (Vec<Vec<[usize; 2]>>, Vec<[u32; 2]>) {
     let mut rng = rng(seed);
     let kept = case.expected(&Selection::all(Distance::Cosine));

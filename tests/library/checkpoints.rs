@@ -1,4 +1,4 @@
-//! A run that goes on from a checkpoint is the run that was never stopped, bit for bit; and what is no checkpoint is refused.
+//! A run that continues from a checkpoint is the run without a stop, bit for bit; and bytes that are no checkpoint are refused.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -27,7 +27,7 @@ const SMALL: [&str; 9] = [
     "test_queries=120",
 ];
 
-/// What a run holds of its own, one way each at least.
+/// Runs that hold every kind of state at least once.
 const CASES: [(&str, &[&str]); 16] = [
     ("ranks with memory", &[]),
     (
@@ -125,7 +125,7 @@ fn config(sets: &[&str]) -> TrainConfig {
     config
 }
 
-/// Everything that a run comes to, its time apart.
+/// Results of a run, without its time.
 #[derive(Debug, PartialEq)]
 struct End {
     weights: Vec<Vec<u32>>,
@@ -178,7 +178,7 @@ fn next(run: &mut Run, at_most: u64) -> Progress {
     pollster::block_on(run.next(at_most)).expect("goes on")
 }
 
-/// Goes on to a step.
+/// Continues a run to a step.
 fn reach(run: &mut Run, step: u64) {
     while run.step() < step {
         next(run, step - run.step());
@@ -191,7 +191,7 @@ fn finish(run: &mut Run) {
     }
 }
 
-/// Its engine, with nothing on it.
+/// Engine of a run, with all buffers freed.
 fn emptied(run: Run) -> Engine {
     let engine = run.into_engine();
     pollster::block_on(engine.settle()).expect("is given back");
@@ -202,7 +202,7 @@ fn emptied(run: Run) -> Engine {
     engine
 }
 
-/// What an engine holds that nothing runs on.
+/// Bytes that an idle engine holds.
 fn idle_bytes(engine: &Engine) -> u64 {
     match engine.info().engine.as_str() {
         "cpu" => 0,
@@ -210,7 +210,7 @@ fn idle_bytes(engine: &Engine) -> u64 {
     }
 }
 
-/// Runs the cases straight, and again with a stop after `cut` slices of at most `at_most` steps. Returns what they come to.
+/// Runs the cases without a stop, and again with a stop after `cut` slices of at most `at_most` steps. Returns their results.
 fn goes_on(mut engine: Engine, cases: &[usize], cut: impl Fn(usize) -> (usize, u64)) -> Vec<End> {
     let dataset = dataset();
     let mut ends = Vec::new();
@@ -243,7 +243,7 @@ fn every_kind_of_run_goes_on_bit_for_bit_on_the_cpu() {
     let cpu = || open(EngineKind::Cpu, 256 << 20);
     // Between evaluations.
     let between = goes_on(cpu(), &all, |case| (13 + case % 5, 1));
-    // The next to come is an evaluation: at step 10, or at 20.
+    // The next step of work is an evaluation: at step 10, or at 20.
     let before = goes_on(cpu(), &all, |case| (2 + 2 * (case % 2), 10));
     assert_eq!(between, before);
 }
@@ -253,7 +253,7 @@ fn every_kind_of_run_goes_on_bit_for_bit_on_a_gpu() {
     let cases = [0, 1, 2, 4, 6, 7, 8, 10, 11, 13, 14];
     let gpu = || open(EngineKind::Gpu, 256 << 20);
     let slow = goes_on(gpu(), &cases, |case| (13 + case % 5, 1));
-    // Where a GPU is fast an evaluation comes with the steps before it: it is there when the run is saved, and not seen yet.
+    // On a fast GPU an evaluation comes with the steps before it: it is there when the run is saved, but not yet returned.
     let engine = gpu();
     engine.hold_pace(1e10);
     let some: Vec<usize> = (0..cases.len()).step_by(2).collect();
@@ -401,7 +401,7 @@ fn a_step_that_broke_off_is_not_saved() {
     let dataset = dataset();
     let config = config(&["optimizer.lr=10", "loss.name=nt-xent", "miner.name=none"]);
     let mut run = start(open(EngineKind::Cpu, 256 << 20), &dataset, &config);
-    // Weights that no step can be finite with.
+    // Weights with which no step can be finite.
     let weights = pollster::block_on(run.trainer().weights()).expect("is read");
     let mut broken = weights;
     broken[0].weight.fill(f32::MAX);
@@ -413,7 +413,7 @@ fn a_step_that_broke_off_is_not_saved() {
     assert!(refused.to_string().contains("broke off"), "{refused}");
 }
 
-/// On a GPU several steps are under way at once: those before one that broke off are told of, and what is there is of none of them.
+/// On a GPU several steps are in flight at once: those before one that broke off are reported, and the state is of none of them.
 #[test]
 fn steps_before_one_that_broke_off_are_told_of_and_not_saved() {
     let dataset = dataset();
@@ -448,7 +448,7 @@ fn a_device_that_is_lost_at_any_of_fifty_moments_costs_nothing_but_the_steps_sin
     let mut chance = Pcg64Mcg::seed_from_u64(5);
     let (mut kept, mut lost) = (None::<Vec<u8>>, 0);
     while lost < 50 {
-        // A run goes on wherever the device of the last one was lost; where it came to its end, another one begins.
+        // A run continues after the device of the last one was lost; after the end of a run, another one begins.
         let mut run = match &kept {
             Some(bytes) => resume(gpu(), &dataset, bytes).expect("goes on"),
             None => start(gpu(), &dataset, &config),
@@ -460,7 +460,7 @@ fn a_device_that_is_lost_at_any_of_fifty_moments_costs_nothing_but_the_steps_sin
                 break None;
             }
             match pollster::block_on(run.next(3)) {
-                // Reading the run back may be what the lost device refuses.
+                // The lost device may refuse to read the run back.
                 Ok(_) => match pollster::block_on(run.checkpoint(&Origin::default())) {
                     Ok(bytes) => kept = Some(bytes),
                     Err(error) => break Some(error),
@@ -512,7 +512,7 @@ fn a_file_that_is_cut_or_flipped_is_refused_in_a_sentence() {
     }
 }
 
-/// The file with its checksum made right.
+/// The file with its checksum recomputed.
 fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
     let end = bytes.len() - 8;
     bytes.truncate(end);
@@ -520,7 +520,7 @@ fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Where the JSON lies in a file.
+/// Place of the JSON in a file.
 fn said(bytes: &[u8]) -> std::ops::Range<usize> {
     let length = u64::from_le_bytes(bytes[12..20].try_into().expect("eight bytes"));
     20..20 + length as usize
@@ -548,7 +548,7 @@ fn what_somebody_wrote_into_a_checkpoint_is_refused_or_does_no_harm() {
         }
         Ok::<(), Error>(())
     };
-    // The settings ask for another model, another memory, another sampler; places and counts that cannot be.
+    // Settings of another model, another memory, another sampler; impossible places and counts.
     for (from, to) in [
         ("\"hidden_layers\":[12]", "\"hidden_layers\":[13]"),
         ("\"hidden_layers\":[12]", "\"hidden_layers\":[65536,65536]"),
@@ -574,7 +574,7 @@ fn what_somebody_wrote_into_a_checkpoint_is_refused_or_does_no_harm() {
         assert_eq!(refused.exit_code(), 2, "{to}: {refused}");
     }
     outcome(&with_json(&bytes, &json)).expect("the file itself goes on");
-    // Any byte of the JSON, of the arrays' header and of the arrays: whatever comes of it is no panic.
+    // Any byte of the JSON, of the arrays' header and of the arrays: no change may cause a panic.
     let mut chance = Pcg64Mcg::seed_from_u64(2);
     let arrays = said(&bytes).end + 8;
     let (mut refused, mut gone_on) = (0, 0);
@@ -603,7 +603,7 @@ fn what_somebody_wrote_into_a_checkpoint_is_refused_or_does_no_harm() {
     );
 }
 
-/// An array of a file: its name, its type, and where it lies.
+/// An array of a file: its name, its type, and its place.
 struct Array {
     name: String,
     dtype: String,
@@ -632,7 +632,7 @@ fn arrays(bytes: &[u8]) -> Vec<Array> {
         .collect()
 }
 
-/// The file with another content of an array: floats one larger, counts and flags one off, numbers in reverse.
+/// The file with changed values of an array: floats one larger, counts and flags one off, numbers in reverse.
 fn changed(bytes: &[u8], array: &Array) -> Vec<u8> {
     let mut changed = bytes.to_vec();
     let place = &mut changed[array.place.clone()];
@@ -662,7 +662,7 @@ fn the_comparison_sees_every_part_of_a_checkpoint() {
         finish(&mut straight);
         let expected = end(&mut straight);
         let mut run = start(emptied(straight), &dataset, &config(sets));
-        // What comes next is an evaluation, which looks at the last gradient.
+        // The next slice is an evaluation, which reads the last gradient.
         reach(&mut run, 20);
         let bytes = save(&run);
         engine = Some(emptied(run));
@@ -702,7 +702,7 @@ fn the_comparison_sees_every_part_of_a_checkpoint() {
             ("\"baseline\":{", "\"baseline\":null,\"before\":{"),
         ] {
             assert!(json.contains(from), "{from}: {json}");
-            // A digit more makes a generator too long: one less, then.
+            // One more digit would make a generator too long: one less, then.
             let mut other = json.replacen(from, to, 1);
             if from.contains("generator") {
                 let at = other.find(to).expect("is there") + to.len() + 20;
@@ -819,7 +819,7 @@ fn a_run_that_was_over_goes_on_to_more_steps_as_if_it_had_never_ended() {
         let expected = end(&mut straight);
         let mut run = start(emptied(straight), &dataset, &short);
         finish(&mut run);
-        // What is said of the whole run is not said of its first part.
+        // Warnings about the whole run are not given for its first part.
         let said = run.report().warnings;
         assert!(
             said.iter().any(|said| said.contains(" after 20. ")),
@@ -841,10 +841,10 @@ fn a_run_that_was_over_goes_on_to_more_steps_as_if_it_had_never_ended() {
     }
 }
 
-/// The checkpoint of version 1 that stays in the tree.
+/// The checkpoint of version 1 that is kept in the repository.
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/checkpoint_v1.bin");
 
-/// Writes it; for a new version of the format write another file beside it.
+/// Writes that checkpoint; a new version of the format gets another file beside it.
 #[test]
 #[ignore = "writes a file of the tree, once for each version of the format"]
 fn write_the_golden_checkpoint() {

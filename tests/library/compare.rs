@@ -1,4 +1,4 @@
-//! The leaderboard over real runs: what it calls clear, that it is the same twice, and what it is made of.
+//! The leaderboard over real runs: its verdicts, its repeatability, and its parts.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ const CLASSES: usize = 30;
 const ROWS: usize = 10;
 const DIM: usize = 8;
 
-/// Rows around a centre for each class; with `shuffled` labels they say nothing of it.
+/// Rows around a centre for each class; `shuffled` labels are independent of the rows.
 fn dataset(seed: u64, shuffled: bool) -> Dataset {
     let mut rng = rng(seed);
     let mut values = Vec::new();
@@ -43,7 +43,7 @@ fn strings(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
-/// Small heads, few steps, and a third of the rows to rank by.
+/// A request with small heads, few steps, and a third of the rows for validation.
 fn asked(grids: &[&str], sets: &[&str]) -> CompareConfig {
     let small = [
         "hidden_layers=[16]",
@@ -67,7 +67,7 @@ fn begun(dataset: Dataset, asked: &CompareConfig) -> Comparison {
     Comparison::new(engine, Rc::new(dataset), contest).expect("fits")
 }
 
-/// Goes on to the end.
+/// Runs the comparison to the end.
 fn finish(comparison: &mut Comparison) -> Result<CompareReport> {
     pollster::block_on(async {
         while comparison.next(u64::MAX).await? != CompareProgress::Finished {}
@@ -79,7 +79,7 @@ fn compared(dataset: Dataset, asked: &CompareConfig) -> CompareReport {
     finish(&mut begun(dataset, asked)).expect("runs")
 }
 
-/// What does not depend on the clock.
+/// The report without values that depend on the clock.
 fn timeless(mut report: CompareReport) -> CompareReport {
     report.elapsed_ms = 0.0;
     for row in &mut report.rows {

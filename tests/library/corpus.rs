@@ -1,4 +1,4 @@
-//! Files that other programs wrote, as `corpus/make.py` had them do: their rows, values and labels are what those programs
+//! Files from other programs, which `corpus/make.py` made: their rows, values and labels are equal to those that these programs
 //! read back.
 
 use std::cell::RefCell;
@@ -27,7 +27,7 @@ fn file(name: &str) -> NamedFile {
     NamedFile::read(&path(name)).expect("is there")
 }
 
-/// Reads a file of HDF5 or Parquet where it is on the disk; it says how far it is until all is read.
+/// Reads a file of HDF5 or Parquet in place; checks that progress is reported until all is read.
 fn read_open(name: &str, labels: Option<&NamedFile>, choice: Choice<'_>) -> Result<Labelled> {
     let heard = RefCell::new(Vec::new());
     let say = |working: Working| heard.borrow_mut().push((working.done, working.total));
@@ -70,13 +70,13 @@ impl Case {
         read
     }
 
-    /// What is read otherwise than it was written; nothing where all is the same.
+    /// Difference between the values read and the values written; `None` if there is none.
     fn difference(&self, read: &Labelled) -> Option<String> {
         let dim = self.values[0].len();
         if read.dim != dim || read.values.len() != dim * self.values.len() {
             return Some(format!("{} values, {} a row", read.values.len(), read.dim));
         }
-        // A decimal may be halfway between two floats: read as a float or first as a double, it is one or the other.
+        // A decimal may be halfway between two floats: read as a float or first as a double, the results differ.
         let decimals = Format::of(&self.files[0]) == Some(Format::Table);
         let same = |read: f32, written: f32| {
             read == written || (decimals && (read - written).abs() <= written.abs() * f32::EPSILON)
@@ -179,7 +179,7 @@ fn cells_are_read_by_their_components_and_their_columns_by_name() {
         };
         let read = cells("two_columns.h5ad", choice);
         assert_eq!(read.label_column.as_deref(), Some("donor"));
-        // The other text splits rows.
+        // The other text file splits rows.
         let [(name, values)] = &read.columns[..] else {
             panic!("{:?}", read.columns)
         };
@@ -202,7 +202,7 @@ fn cells_of_parquet_without_a_number_are_dealt_with_as_chosen() {
     assert_eq!(read("hole.parquet", Missing::DropColumns).dim, 2);
     assert_eq!(read("hole.parquet", Missing::Median).values[6], 3.0);
     assert_eq!(read("unnamed.parquet", Missing::DropRows).labels.len(), 11);
-    // A list that is missing is as many missing numbers.
+    // A missing list counts as missing numbers.
     let read = read("no_list.parquet", Missing::DropRows);
     assert_eq!((read.labels.len(), read.dim), (11, 3));
 }

@@ -1,5 +1,5 @@
-//! The first press of Run on tables as people bring them: whatever their unit, with columns that say nothing, far from zero, or as
-//! sentence models give them, the settings that suit the data learn, warn of nothing that they caused, and leave files that load.
+//! First runs on tables as people bring them: with any unit, with constant columns, far from zero, or from sentence models, the
+//! settings that suit the data learn, raise no warning that they caused, and write files that load.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use nearfar::{
     Shape, Survey,
 };
 
-/// Rows about the centres of classes, `[rows, dim]`; what tells classes apart stands in every second column.
+/// Rows about the centres of classes, `[rows, dim]`; every second column separates the classes.
 struct Made {
     values: Vec<f32>,
     dim: usize,
@@ -39,7 +39,7 @@ impl Made {
         }
     }
 
-    /// The same with what `change` makes of each value, of which it hears row and column.
+    /// The table with `change(row, column, value)` in place of each value.
     fn map(&self, change: impl Fn(usize, usize, f32) -> f32) -> Self {
         let values = self.values.iter().enumerate();
         let values = values.map(|(at, value)| change(at / self.dim, at % self.dim, *value));
@@ -64,7 +64,7 @@ impl Made {
     }
 }
 
-/// A run of these settings over those that suit the data, with the head and the linear map that it leaves.
+/// A run with these settings over those that suit the data, and its head and linear map.
 struct Ran {
     report: RunReport,
     head: Vec<LayerWeights>,
@@ -161,7 +161,7 @@ fn columns_that_say_nothing_change_no_score_and_are_named_and_all_files_load() {
     for set in ["standardize=auto", "standardize=true"] {
         let clean = run(&table.map(zeros), &[set]);
         let ran = run(&table.map(nothing), &[set]);
-        // What is left out counts as zero, and so does the whole network's way through it.
+        // A column that is left out counts as zero, and so does its path through the whole network.
         assert_eq!(ran.test(), clean.test(), "{set}");
         let notes = ran.report.data.notes.join(" ");
         for name in ["feature 6", "feature 10", "feature 14"] {
@@ -194,7 +194,7 @@ fn the_linear_map_loads_where_features_are_left_as_they_are() {
 #[test]
 fn rows_as_sentence_models_give_them_are_learned() {
     let made = Made::new(&mut crate::common::rng(6), 900, 96, 10, 1.5);
-    // Of unit length, with a part that all share, and some numbers dead.
+    // Of unit length, with a part common to all, and some dead numbers.
     let shifted = made.map(|_, column, value| match column {
         31 => 1e-33,
         40 => 2e-8,
@@ -236,7 +236,7 @@ fn a_collapse_of_rows_that_were_left_as_they_are_names_its_cause_and_the_remedy_
         (Box::new(|value: f32| value * 1e-5), "the rows are short"),
     ] {
         let table = table.map(|_, _, value| change(value));
-        // As the default was before it centred.
+        // As the default was before it centred features.
         let triplets = [
             "loss.name=triplet-margin",
             "miner.name=triplet-margin",

@@ -1,4 +1,4 @@
-//! The pages for people: their links lead somewhere, and `docs/reference.md` lists what there is. `NEARFAR_DOCS=write` writes it anew.
+//! The documentation: its links are valid, and `docs/reference.md` lists everything. `NEARFAR_DOCS=write` rewrites it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,12 +9,12 @@ use nearfar::{Loss, Miner, Piece, Recipe, Sampler, TrainConfig};
 
 const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference.md");
 
-/// What a line of a table may not hold as it is.
+/// Text for a cell of a Markdown table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// The arguments that a loss, a miner or a sampler has by default, as `--set` takes them.
+/// Default arguments of a loss, a miner or a sampler, as `--set` takes them.
 fn arguments(part: &str, name: &str) -> String {
     let config = TrainConfig::default().with_set(&format!("{part}.name={name}"));
     let all = config.expect("is listed").to_value()[part].take();
@@ -38,7 +38,7 @@ fn table(page: &mut String, part: &str, names: &[(&str, &str)]) {
     }
 }
 
-/// The page as the code has it.
+/// The page `docs/reference.md`, made from the code.
 fn reference() -> String {
     let mut page = "# What there is\n\nThis page answers which losses, miners, samplers, recipes and files there are. It is printed from the \
         code, and a test holds it to that (`tests/library/docs.rs`). [Back to the README](../README.md).\n\n## Losses\n\n\
@@ -74,7 +74,7 @@ fn the_reference_lists_what_there_is() {
     );
 }
 
-/// The pages that a reader comes to.
+/// All pages of the documentation.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut pages = Vec::new();
@@ -86,7 +86,7 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// The name of a heading in a link, as GitHub has it.
+/// Anchor of a heading in a link, as GitHub makes it.
 fn anchor(heading: &str) -> String {
     let kept = heading
         .trim()
@@ -110,7 +110,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     anchors
 }
 
-/// The links of a page that lead nowhere.
+/// Links of a page without a target.
 fn broken(page: &Path, text: &str) -> Vec<String> {
     let folder = page.parent().expect("in a folder");
     let targets = text
@@ -146,7 +146,7 @@ fn every_link_leads_somewhere() {
         let broken = broken(page, &text);
         assert!(broken.is_empty(), "{}: {broken:?}", page.display());
     }
-    // The check itself bites: a file and an anchor that are not there.
+    // The check itself works: it finds a missing file and a missing anchor.
     let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
     let planted =
         "[a](docs/none.md) [b](docs/guide.md#none) [c](#none) [d](docs/guide.md#the-verdict)";

@@ -25,7 +25,7 @@ struct Case {
 }
 
 impl Case {
-    /// How the triplets of a row are weighed, where they are looked at one by one.
+    /// Weighing of a row's triplets, if the loss computes them one by one.
     fn by_rows(&self, rule: Rule) -> Option<Weighing> {
         let [swap, smooth] =
             ["loss.swap=true", "loss.smooth_loss=true"].map(|set| self.sets.contains(&set));
@@ -114,7 +114,7 @@ const CASES: [Case; 14] = [
         kind: Kind::Unmined,
         memory: 0,
     },
-    // Triplets that are looked at one by one.
+    // Triplets that are computed one by one.
     Case {
         sets: &[
             "hidden_layers=[7]",
@@ -144,7 +144,7 @@ const CASES: [Case; 14] = [
         kind: Kind::Unmined,
         memory: 0,
     },
-    // Outputs that a step drops, others of the stored rows' step.
+    // Outputs that a step drops; the stored rows have those of their own step.
     Case {
         sets: &["hidden_layers=[16,13]", "dropout=0.4", "miner.name=none"],
         kind: Kind::Unmined,
@@ -198,7 +198,7 @@ async fn check(engine: Engine, case: &Case) {
         embedding_size: 4,
         batch_size: BATCH,
         memory_size: case.memory,
-        // The reference takes rows as they come.
+        // The reference takes unscaled rows.
         standardize: Standardize::Off,
         ..TrainConfig::default()
     };

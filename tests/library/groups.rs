@@ -1,5 +1,5 @@
-//! Rows of one group (a donor, a camera, a document) are no neighbours of each other: scores across groups equal a double loop, a split
-//! by group keeps groups whole, and both tell what rows of new groups will score.
+//! Rows of one group (a donor, a camera, a document) are no neighbours of each other: scores across groups equal those of a double
+//! loop, a split by group keeps groups whole, and both predict the scores of rows of new groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +47,7 @@ impl Grouped {
         &self.values[row * self.dim..][..self.dim]
     }
 
-    /// Of each query that has one, the ranks of its positives: by similarity, then by row; nothing of its own group is ranked.
+    /// Ranks of the positives of each query that has one: by similarity, then by row; rows of its own group are left out.
     fn ranks(&self, references: &Self) -> Vec<Vec<u64>> {
         let mut all = Vec::new();
         for query in 0..self.labels.len() {
@@ -127,7 +127,7 @@ fn assert_means(what: &str, found: &Metrics, ranks: &[Vec<u64>]) {
 #[test]
 fn scores_across_groups_equal_a_double_loop_with_ties_and_where_rows_stream() {
     let mut engines = engines().to_vec();
-    // So little that references go past a few at a time, and positives in parts.
+    // A budget so small that references are streamed a few at a time, and positives in parts.
     let little = [(EngineKind::Gpu, 2480 << 10), (EngineKind::Cpu, 100 << 10)];
     engines.extend(little.map(|(kind, budget)| open(kind, budget)));
     for (rows, classes, groups) in [(40, 3, 2), (300, 2, 7), (600, 5, 90), (500, 40, 3)] {
@@ -167,7 +167,7 @@ fn groups_of_one_row_change_nothing_and_one_group_alone_is_refused() {
         let found = all.score(None, &engine).expect("scores");
         assert_eq!(found.recall_at, plain.recall_at);
         assert_eq!(found.over_classes, plain.over_classes);
-        // The error is that of rows that are queries and references both.
+        // The standard error is that of rows that are both queries and references.
         let errors = [found, plain].map(|found| found.metrics.standard_error);
         assert!((errors[0] / errors[1] - (2.0 * 200.0 / 199f64).sqrt()).abs() < 1e-9);
     }
@@ -274,7 +274,7 @@ fn pairs_within_a_group_are_not_counted_for_a_threshold() {
     }
 }
 
-/// Cells of some kinds from some donors: what a donor does to each kind is larger than what tells kinds apart.
+/// Cells of some kinds from some donors: the effect of a donor on each kind is larger than the difference between kinds.
 struct World {
     kinds: usize,
     dim: usize,
@@ -294,7 +294,7 @@ impl World {
         world
     }
 
-    /// About normal: a sum of twelve.
+    /// Approximately normal numbers: sums of twelve uniform ones.
     fn point(&mut self, spread: f64) -> Vec<f64> {
         let rng = &mut self.rng;
         let mut value = || (0..12).map(|_| rng.random_range(-0.5..0.5)).sum::<f64>() * spread;
@@ -358,8 +358,8 @@ fn test_score(report: &RunReport) -> Metrics {
         .expect("was tested")
 }
 
-/// A split that leaves a donor's rows on both sides flatters by 0.2 and more; whole donors and scores across them tell what a head does
-/// for donors that it never saw, and the interval holds it.
+/// A split that leaves a donor's rows on both sides overestimates by 0.2 and more; whole donors and scores across them predict the
+/// scores for new donors, and the interval covers them.
 #[test]
 fn rows_of_new_donors_score_what_a_run_by_donor_says() {
     const SEEDS: u64 = 50;
@@ -458,7 +458,7 @@ fn a_split_by_group_keeps_groups_whole_and_classes_about_even() {
     }
 }
 
-/// The batch by default is no larger than the side that trains, whichever seed draws the groups.
+/// The default batch is no larger than the training side, for any seed of the groups.
 #[test]
 fn what_trains_by_group_holds_a_batch() {
     for seed in 0..20 {
@@ -475,7 +475,7 @@ fn what_trains_by_group_holds_a_batch() {
         let rows = Sides::new(&dataset, &config).expect("splits").train.len();
         assert!(config.batch_size <= rows, "{} of {rows}", config.batch_size);
     }
-    // What cannot be split so has the usual sizes.
+    // Data that cannot be split by group has the usual sizes.
     let dataset = Dataset::new(World::new(0).donors(8, 7)).expect("two kinds");
     let other = dataset.default_config_for(&["group=nobody".to_owned()]);
     assert_eq!(other, dataset.default_config());
@@ -498,7 +498,7 @@ fn a_group_is_set_beside_its_split_in_any_order() {
     assert_eq!(String::from(json("{\"group\": \"donor\"}")), "by-group");
     let both = json("{\"split\": \"stratified\", \"group\": \"donor\"}");
     assert_eq!(String::from(both), "stratified");
-    // A link that leaves out what is as usual says the same.
+    // A link that leaves out default values means the same.
     let random = TrainConfig {
         group: Some("donor".to_owned()),
         ..TrainConfig::default()
@@ -511,7 +511,7 @@ fn a_group_is_set_beside_its_split_in_any_order() {
     assert_eq!(TrainConfig::default().with_sets(&sets).0, random);
 }
 
-/// Noise whose labels say nothing, and copies of it with a little added: only of copies is anything learned.
+/// Noise with labels that are independent of it, and slightly changed copies of rows: only the copies can be learned.
 #[test]
 fn the_test_is_scored_without_copies_of_training_rows_too() {
     const DIM: usize = 24;

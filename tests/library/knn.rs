@@ -26,8 +26,8 @@ fn search(
     })
 }
 
-/// Where two lists of neighbours differ: ids and order where similarities are exact, else outside clusters that f32
-/// cannot tell apart; and similarities by more than `tolerance`.
+/// Differences of two lists of neighbours: in ids and order, except within clusters that f32 cannot tell apart if similarities are
+/// not exact; and in similarities by more than `tolerance`.
 fn difference(
     actual: &Neighbors,
     expected: &[Vec<(u32, f64)>],
@@ -75,7 +75,7 @@ fn two_hundred_searches_on_data_full_of_ties_equal_a_full_sort() {
     let engines = engines();
     let mut rng = rng(1);
     for case in 0..200 {
-        // Most are small; some straddle the tiles, the visits and the windows of k.
+        // Most sizes are small; some straddle the tiles, the visits and the windows of k.
         let m = match case % 25 {
             0 => rng.random_range(1000..1100),
             1..4 => rng.random_range(100..300),
@@ -124,8 +124,8 @@ fn two_hundred_searches_on_data_full_of_ties_equal_a_full_sort() {
     }
 }
 
-/// 5,000 references are looked at in 5 visits: the first sees one in five. Where those are far and all others near, more
-/// survive the second look than have room.
+/// 5,000 references are searched in 5 visits: the first reads one in five. If those are far and all others near, the second visit
+/// has more candidates than fit.
 #[test]
 fn references_whose_order_defeats_the_sampling_are_searched_again_and_all_found() {
     let (m, k, dim) = (5000, 10, 64);
@@ -138,7 +138,7 @@ fn references_whose_order_defeats_the_sampling_are_searched_again_and_all_found(
         _ => &near_ties[i * dim..][..dim],
     };
     let references: Vec<f32> = (0..m).flat_map(|i| row(i).to_vec()).collect();
-    // So many that they do not look at all references at once.
+    // Too many queries for a search in one pass.
     let near = near.repeat(9);
     let ids = [u32::MAX; 9];
     let expected = reference::neighbours(&to_f64(&near), &ids, &to_f64(&references), dim, k);
@@ -147,7 +147,7 @@ fn references_whose_order_defeats_the_sampling_are_searched_again_and_all_found(
         let before = engine.dispatches();
         let actual = search(&engine, &references, Some(&queries), k).expect("searches");
         assert_eq!(difference(&actual, &expected, true, 0.0), None);
-        // Its rows, two looks in vain, five visits.
+        // Its rows, two failed searches, five visits.
         if engine.info().engine == "gpu" {
             assert!(engine.dispatches() - before >= 2 + 5 + 11);
         }
@@ -196,9 +196,9 @@ fn the_comparison_rejects_twenty_planted_faults() {
         let mut wrong = right.clone();
         let at = fault * k + fault % (k - 1);
         match fault % 5 {
-            // Two neighbours in each other's place.
+            // Two neighbours swapped.
             0 => wrong.ids.swap(at, at + 1),
-            // One left out, and the next in its place, as a lost survivor would have it.
+            // One left out, and the next in its place, as after the loss of a candidate.
             1 => {
                 wrong.ids.copy_within(at + 1..(fault + 1) * k, at);
                 wrong.ids[(fault + 1) * k - 1] = (0..)
@@ -222,8 +222,8 @@ fn the_comparison_rejects_twenty_planted_faults() {
     }
 }
 
-/// Searches with so many MiB beside the fixed buffers of an engine, and compares: no byte may differ, the peak is the
-/// plan's, and `resident` says where the references all fit.
+/// Searches with each number of MiB beside the fixed buffers of an engine, and compares: no byte may differ, the peak is the
+/// plan's, and `resident` lists the budgets in which all references fit.
 fn budgets_change_no_byte(
     references: &RowSource,
     queries: &RowSource,

@@ -1,4 +1,4 @@
-//! The ledger against the buffers that there really are: the plan, the driver's own account, and nothing at the end.
+//! The ledger against the real buffers: the plan, the driver's own account, and nothing at the end.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -85,7 +85,7 @@ fn a_run_holds_exactly_its_plan_at_every_step_and_nothing_after() {
     }
 }
 
-/// Settings by chance, of small runs; many of them do not go together.
+/// Random settings of small runs; many of them do not go together.
 fn by_chance(rng: &mut Rng) -> Vec<String> {
     let losses = [
         "triplet-margin",
@@ -336,9 +336,9 @@ fn a_self_test_is_short_gives_its_memory_back_and_needs_none() {
         assert_eq!(engine.ledger().live_bytes(), before, "it is given back");
         assert_eq!(engine.ledger().returning_bytes(), 0, "already");
         let SelfTest { gflops, elapsed_ms } = tested.expect("fits");
-        // Tests run side by side: a second, where 200 ms are promised.
+        // Tests run in parallel: a second, although 200 ms are promised.
         assert!(elapsed_ms < 1000.0, "{elapsed_ms} ms");
-        // No machine is outside of this: a unit that is wrong would be.
+        // Every machine is within this range; a wrong unit is outside.
         assert!((0.01..1e6).contains(&gflops), "{gflops} GFLOP/s");
     }
     for kind in [EngineKind::Gpu, EngineKind::Cpu] {
@@ -363,7 +363,7 @@ fn a_forecast_is_within_a_few_times_of_what_a_run_takes() {
                 run.next(u64::MAX).await.expect("goes on");
             }
             let elapsed_ms = run.elapsed_ms();
-            // Tests run side by side: this is no measurement, but would see a unit that is wrong.
+            // Tests run in parallel: this is no measurement, but detects a wrong unit.
             assert!(
                 predicted_ms < 20.0 * elapsed_ms && elapsed_ms < 20.0 * predicted_ms,
                 "{predicted_ms} ms predicted, {elapsed_ms} ms taken"

@@ -1,6 +1,6 @@
-//! The linear baseline gives the cosines of a pooled Ledoit-Wolf LDA of scikit-learn's and scipy's parts, which
-//! `tests/golden/linear.py` recorded, through the kernels of a head on both engines; with a constant it finds what distances
-//! find; and a run reports it or says why not.
+//! The linear baseline gives the cosines of a pooled Ledoit-Wolf LDA from parts of scikit-learn and scipy, which
+//! `tests/golden/linear.py` recorded, through the kernels of a head on both engines; with a constant it ranks as distances do; and
+//! a run reports it or the reason why there is none.
 
 use std::rc::Rc;
 
@@ -139,7 +139,7 @@ fn the_comparison_rejects_another_origin_and_transposed_weights() {
     }
 }
 
-/// Rows of 4 features, `[noise, noise, ..]` replaced as `with` says.
+/// Rows of 4 features: noise, with the class added to the first; `with` changes each row.
 fn rows(count: usize, classes: u32, with: impl Fn(usize, &mut [f32])) -> Dataset {
     let mut rng = crate::common::rng(0);
     let mut values = crate::common::random_rows(&mut rng, count, 4);
@@ -180,7 +180,7 @@ fn what_cannot_be_fitted_says_why() {
     assert_eq!(of(&same), Err(Unfit::Singular));
     // Three differences between rows of a class do not span four features: shrinkage helps.
     assert_eq!(of(&rows(6, 3, |_, _| ())), Ok(()));
-    // Where they are all the same, nothing tells them from what is certain.
+    // If these differences are all equal, they span one direction alone.
     let alike = rows(6, 3, |row, values| {
         let step = (row / 3) as f32;
         values.copy_from_slice(&[1.0, 2.0, 3.0, 4.0].map(|value| value * step));
@@ -196,7 +196,7 @@ fn what_cannot_be_fitted_says_why() {
     let one = rows(12, 2, |_, _| ());
     assert_eq!(fit(&one, &[0, 2, 4, 6]).map(drop), Err(Unfit::OneClass));
     assert_eq!(fit(&one, &[]).map(drop), Err(Unfit::OneClass));
-    // Smaller than any f32 that has an inverse: the column says nothing, and the others are fitted.
+    // Smaller than any f32 that has an inverse: the column is left out, and the others are fitted.
     let denormal = rows(12, 3, |_, values| values[1] *= 1e-42);
     assert_eq!(of(&denormal), Ok(()));
     let large = dataset(&vec![0.5; 1030 * 2049], 2049, &[0, 1].repeat(515));
@@ -222,7 +222,7 @@ fn a_table_of_more_columns_than_rows_has_the_map_that_its_columns_give() {
             let mut row = row[..30].to_vec();
             row[0] += *label as f32;
             row[7] -= *label as f32 * 0.5;
-            // Columns that say nothing change no cosine.
+            // Constant columns change no cosine.
             let more = [&row[..], &[3.0; 20]].concat();
             (row, more)
         })
@@ -274,7 +274,7 @@ fn a_table_of_more_columns_than_rows_has_the_map_that_its_columns_give() {
         .map(|(a, b)| (a - b).abs())
         .fold(0.0, f32::max);
     assert!(off < 1e-4, "{off}");
-    // Another shrinkage is told from it.
+    // Another shrinkage gives a detectably different map.
     let other = map(&narrow, 0.9);
     let apart = cosines(&narrow, other.layer())
         .iter()
@@ -398,7 +398,7 @@ fn in_a_row(classes: u32) -> Rc<Dataset> {
     Rc::new(rows(300, classes, spread))
 }
 
-/// The part of the rows whose most similar one is of their class; of equally similar ones none may be of another.
+/// Part of the rows whose most similar row is of their class; ties with a row of another class count as wrong.
 fn precision(rows: &[Vec<f64>], labels: &[u32], similarity: impl Fn(&[f64], &[f64]) -> f64) -> f64 {
     let right = (0..rows.len()).filter(|i| {
         let most = |same: bool| {
@@ -411,8 +411,8 @@ fn precision(rows: &[Vec<f64>], labels: &[u32], similarity: impl Fn(&[f64], &[f6
     right.count() as f64 / rows.len() as f64
 }
 
-/// What a linear map finds on the test rows: as the run says; and by distance, by cosine and by cosine without its constant,
-/// from the layer that comes out.
+/// Precision of the linear map on the test rows: as the run reports it; and by distance, by cosine and by cosine without the
+/// constant, from its layer.
 fn found(dataset: &Rc<Dataset>, sets: &[&str]) -> [f64; 4] {
     let mut run = finished(dataset, &[&SMALL[..], sets].concat(), 64 << 20);
     let baseline = run.baseline();
@@ -457,7 +457,7 @@ fn found(dataset: &Rc<Dataset>, sets: &[&str]) -> [f64; 4] {
 
 #[test]
 fn few_classes_are_found_as_by_distance() {
-    // Where rows choose, and where none does.
+    // With validation rows to choose by, and without.
     for validation in ["validation_fraction=0.2", "validation_fraction=0"] {
         // Without the constant a class in the middle of three has no direction, and of two all rows on a side are as near.
         for (classes, most_without) in [(3, 0.85), (2, 0.5)] {
@@ -506,7 +506,7 @@ fn a_run_scores_the_linear_map_on_the_queries_of_the_raw_features() {
     );
 }
 
-/// Runs without a linear map, and returns what is said of it.
+/// Runs without a linear map, and returns the warning of it.
 fn without_linear(dataset: Dataset, sets: &[&str], budget: u64) -> String {
     let sets = [
         &SMALL[..],
@@ -536,7 +536,7 @@ fn a_run_without_a_linear_map_says_why_and_goes_on() {
         without_linear(large, &[], 256 << 20),
         "1050 training rows of 2052 features would take too long to fit it."
     );
-    // Found only by the fit itself.
+    // Only the fit itself detects this.
     let equal = rows(24, 3, |row, values| values.fill((row % 3) as f32));
     assert!(without_linear(equal, &[], 64 << 20).starts_with("rows of a class vary in too few"));
 }

@@ -1,4 +1,4 @@
-//! The library, by what it does: one program, as each that links it takes seconds and 60 MB.
+//! The library, by topic: one program, as each that links it takes seconds and 60 MB.
 
 #[path = "../common/mod.rs"]
 mod common;

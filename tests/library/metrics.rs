@@ -1,4 +1,4 @@
-//! Metrics of raw digits equal those that scikit-learn's data and PML's `AccuracyCalculator` gave.
+//! Metrics of raw digits are equal to those of PML's `AccuracyCalculator` on scikit-learn's data.
 
 use std::collections::BTreeMap;
 
@@ -127,7 +127,7 @@ fn lone_queries_are_dropped_and_counted_and_alone_refused() {
     }
 }
 
-/// Rows full of ties: `large` of 400 are of one class, 50 of another, and the rest has small ones or stands alone.
+/// Rows with many ties: `large` of 400 are of one class, 50 of another, and the rest are of small classes or alone.
 fn tied(rows: usize, large: u32) -> Labelled {
     let mut rng = crate::common::rng(rows as u64);
     let values = crate::common::tied_unit_rows(&mut rng, rows);
@@ -145,7 +145,7 @@ fn tied(rows: usize, large: u32) -> Labelled {
     }
 }
 
-/// Every metric from the ranks of a full sort in f64, written out once more.
+/// Every metric from the ranks of a full sort in f64, implemented a second time.
 fn by_full_sort(rows: &Labelled, at: &[u64]) -> Retrieval {
     let number = |label: &str| {
         let place = rows.labels.iter().position(|other| other == label);
@@ -333,7 +333,7 @@ fn what_not_even_the_smallest_blocks_fit_is_refused_with_the_numbers() {
     );
 }
 
-/// What PML says of a case.
+/// PML's scores of a case.
 #[derive(serde::Deserialize)]
 struct Golden {
     name: String,
@@ -348,7 +348,7 @@ struct Golden {
     per_class: BTreeMap<String, Vec<f64>>,
 }
 
-/// By PML's names.
+/// The metrics by PML's names.
 fn named(metrics: &Metrics) -> BTreeMap<String, f64> {
     let json = serde_json::json!(metrics);
     let value = |name: &&str| (name.to_string(), json[name].as_f64().expect("a number"));

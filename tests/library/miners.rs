@@ -23,7 +23,7 @@ async fn trainer(engine: Engine, angles: &[f64], labels: &[u32], sets: &[&str]) 
         ..Labelled::default()
     });
     let mut config = TrainConfig {
-        // What is expected was counted on rows as they come.
+        // The expected values were counted on unscaled rows.
         standardize: nearfar::Standardize::Off,
         test_fraction: 0.0,
         validation_fraction: 0.0,
@@ -40,7 +40,7 @@ async fn trainer(engine: Engine, angles: &[f64], labels: &[u32], sets: &[&str]) 
     Trainer::new(engine, dataset, config).await.expect("fits")
 }
 
-/// One step on these rows, with a head that leaves them as they are.
+/// One step on these rows, with a head that is the identity.
 async fn step_on(trainer: &mut Trainer, rows: &[u32]) -> StepReport {
     let identity = LayerWeights {
         index: 0,
@@ -206,8 +206,8 @@ fn the_hardest_triplets_of_five_rows_written_by_hand() {
     }
 }
 
-/// What the loops find for the anchors, which were stored last: anchor, positive, negative as rows of the data; and each
-/// pair's bin, `[positives, negatives]`.
+/// Triplets of the anchors, which were stored last, by loops: anchor, positive, negative as rows of the data; and each pair's bin,
+/// `[positives, negatives]`.
 fn by_loops(
     angles: &[f64],
     labels: &[u32],

@@ -84,7 +84,7 @@ fn run(
     .expect("fits")
 }
 
-/// The same by loops: the counts, the loss, and its gradient with respect to rows of any length.
+/// Counts, loss, and its gradient with respect to rows of any length, by loops.
 fn expected(anchors: &Set, references: Option<&Set>, rule: &Rule) -> (reference::Mining, Vec<f64>) {
     let dim = anchors.dim;
     let known = references.unwrap_or(anchors);
@@ -321,7 +321,7 @@ fn by_rows_a_budget_changes_no_byte_and_the_plan_names_the_path() {
                     assert_eq!(peak, plan.memory.total_bytes(), "{kind:?} {budget}");
                 }
                 assert!(outcomes[0] == outcomes[1], "{kind:?} {sets:?}");
-                // Anchors that pull each other go eight at a time.
+                // Anchors that are each other's references go eight at a time.
                 assert!(references.is_none() || blocks[0] < blocks[1], "{blocks:?}");
                 engines.push(outcomes.swap_remove(0));
             }
@@ -333,7 +333,7 @@ fn by_rows_a_budget_changes_no_byte_and_the_plan_names_the_path() {
     }
 }
 
-/// Draws may differ between engines where similarities do, by their last bits: each engine by itself.
+/// Draws may differ between engines if similarities differ in their last bits: each engine is checked by itself.
 #[test]
 fn by_drawn_triplets_a_budget_changes_no_byte_and_both_engines_come_near_each_other() {
     let mut rng = rng(37);
@@ -521,7 +521,7 @@ fn more_than_rows_can_look_at_is_refused_with_the_numbers() {
     );
 }
 
-/// 1,000 x 31,623 x 31,623: what PML would look through, and list a quarter of.
+/// 1,000 x 31,623 x 31,623: PML would read all of these triplets, and list a quarter.
 #[test]
 fn a_million_million_are_counted_within_64_mib_of_scratch() {
     const LEVELS: usize = 65;
@@ -537,7 +537,7 @@ fn a_million_million_are_counted_within_64_mib_of_scratch() {
     }
 }
 
-/// Counts the triplets of exact rows, and holds them against a count by similarity.
+/// Counts the triplets of exact rows, and compares with a count by similarity.
 fn count_triplets(anchors: &Set, references: &Set, levels: usize) {
     let engine = open(EngineKind::Cpu, 256 << 20);
     let mined = pollster::block_on(mine(

@@ -1,4 +1,4 @@
-//! NPZ files as they are written: what NumPy itself writes, member for member, and a sound ZIP around it.
+//! NPZ files from the writer: equal to NumPy's own, member for member, and in a sound ZIP.
 
 use std::io::{Cursor, Seek, SeekFrom, Write};
 
@@ -35,7 +35,7 @@ fn crc32(bytes: &[u8]) -> usize {
     !crc as usize
 }
 
-/// The stored members of an archive as its directory says, name and content, each against its local header and checksum.
+/// Stored members of an archive by its directory, name and content, each checked against its local header and checksum.
 fn members(zip: &[u8]) -> Vec<(String, &[u8])> {
     let end = zip.len() - 22;
     assert_eq!(zip[end..end + 4], *b"PK\x05\x06", "no comment follows");
@@ -116,7 +116,7 @@ fn parts_that_do_not_fill_the_shape_are_a_mistake() {
     npz.array("ids", &[2, 3], [[1u32, 2, 3]]).ok();
 }
 
-/// Takes so many bytes.
+/// A writer that takes this many bytes, then fails.
 struct Full(Cursor<Vec<u8>>, usize);
 
 impl Write for Full {

@@ -1,18 +1,17 @@
-//! Losses of pairs equal pytorch-metric-learning's, value and gradient, on 24 sets of rows each, which
-//! `tests/golden/losses.py` recorded; and on 12 more, with the triplet margin loss, where triplets are chosen one by one
-//! (`chosen.py`).
+//! Losses of pairs equal pytorch-metric-learning's, value and gradient, on 24 sets of rows each, which `tests/golden/losses.py`
+//! recorded; and on 12 more, with the triplet margin loss, for miners that choose triplets one by one (`chosen.py`).
 
 use crate::common::{Set, engines, norm};
 use nearfar::reference::{self, PairOfAnchor, PairsOfAnchor};
 use nearfar::{Distance, Engine, Loss, TrainConfig, Wanted, mine};
 use serde::Deserialize;
 
-/// As the script describes it.
+/// A case in the format of the script.
 #[derive(Clone, Debug, Deserialize)]
 struct Case {
     loss: Loss,
     miner: String,
-    /// Seeds what the miner draws.
+    /// Seed of the miner's draws.
     #[serde(default)]
     seed: u64,
     distance: Distance,
@@ -27,14 +26,14 @@ struct Case {
     gradient: Vec<f64>,
 }
 
-/// Those whose miners choose triplets one by one: facenet-semihard, and distance-weighted, which draws them.
+/// Cases with miners that choose triplets one by one: facenet-semihard, and distance-weighted, which draws them.
 fn chosen() -> Vec<Case> {
     let mut cases: serde_json::Value =
         serde_json::from_str(include_str!("../golden/chosen.json")).expect("a script wrote it");
     serde_json::from_value(cases["pairs"].take()).expect("cases")
 }
 
-/// Those of seven losses, of NCA and `LiftedStructure`, which another script recorded, and of losses of pairs with triplets that
+/// Cases of seven losses, of NCA and `LiftedStructure`, which another script recorded, and of losses of pairs with triplets that
 /// are chosen one by one.
 fn cases() -> Vec<Case> {
     let read = |text: &str| -> Vec<serde_json::Value> {
@@ -50,8 +49,8 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Whether value and gradient are those of a case: the value within 1e-5, of itself where it is above 1; the gradient within
-/// 1e-4 of its length.
+/// Compares value and gradient with a case: the value within 1e-5, relative if it is above 1; the gradient within 1e-4 of its
+/// length.
 fn check(case: &Case, value: f64, gradient: &[f64]) -> Result<(), String> {
     let off: Vec<f64> = gradient
         .iter()
@@ -59,7 +58,7 @@ fn check(case: &Case, value: f64, gradient: &[f64]) -> Result<(), String> {
         .map(|(found, expected)| found - expected)
         .collect();
     let near = (value - case.value).abs() <= 1e-5 * case.value.abs().max(1.0);
-    // Where gradients of a few rows cancel, what is left of them is rounding.
+    // If gradients of a few rows cancel, only rounding remains.
     if near && norm(&off) <= 1e-4 * norm(&case.gradient) + 1e-6 {
         return Ok(());
     }
@@ -131,7 +130,7 @@ fn the_triplet_margin_loss_of_chosen_triplets_equals_pml_on_both_engines() {
     all_are_equal(&cases);
 }
 
-/// What another seed, another miner or another loss makes of a case is not what PML makes of it.
+/// Results with another seed, another miner or another loss must differ from PML's for the case.
 #[test]
 fn planted_faults_of_chosen_triplets_are_rejected() {
     let [_, engine] = engines();
@@ -173,10 +172,10 @@ fn all_are_equal(cases: &[Case]) {
     }
 }
 
-/// What goes wrong with a pair before the reference sees it.
+/// A fault that is planted in the pairs before the reference computes.
 type Fault = fn(&Case, &mut Vec<PairsOfAnchor>);
 
-/// The loss of a case by the reference, of rows of any length; weights are held constant at `held`.
+/// Loss of a case by the reference, for rows of any length; weights are held constant at `held`.
 fn by_reference(case: &Case, rows: &[f64], held: &[f64], fault: Option<Fault>) -> f64 {
     let unit = |rows: &[f64]| reference::normalize(rows, case.dim);
     let (rows, held) = (unit(rows), unit(held));
@@ -318,7 +317,7 @@ fn the_comparison_rejects_planted_faults() {
     }
 }
 
-/// As many rows as a block of `mine` otherwise does not hold: positive pairs need both of their rows.
+/// More rows than a usual block of `mine`: positive pairs need both of their rows.
 #[test]
 fn a_lifted_structure_of_many_rows_has_the_slopes_of_the_reference() {
     const STEP: f64 = 1e-5;

@@ -1,4 +1,4 @@
-//! Miners, and the loss over what they keep, equal pytorch-metric-learning's on 300 sets of rows each, which
+//! Miners, and the loss over the pairs that they keep, equal pytorch-metric-learning's on 300 sets of rows each, which
 //! `tests/golden/miners.py` recorded.
 
 use crate::common::engines;
@@ -28,7 +28,7 @@ struct Case {
     runs: Vec<Run>,
 }
 
-/// As the script describes it.
+/// A run in the format of the script.
 #[derive(Clone, Deserialize)]
 #[serde(untagged)]
 enum Run {
@@ -40,7 +40,7 @@ type Arguments = String;
 type Settings = (f64, u32, u32);
 type Kept = Option<[String; 2]>;
 
-/// What PML made of a case.
+/// Results of PML for a case.
 struct Expected {
     kept: Option<[String; 2]>,
     mined: u64,
@@ -98,7 +98,7 @@ impl Set {
     }
 }
 
-/// Pairs as the script writes them.
+/// Pairs in the format of the script.
 fn written(pairs: &Pairs, anchors: usize) -> [String; 2] {
     let of = |firsts: &[u32], others: &[u32]| {
         assert_eq!(firsts.len(), others.len());
@@ -155,7 +155,7 @@ fn run(
     .expect("fits")
 }
 
-/// The sum that the script takes of a gradient.
+/// The weighted sum of a gradient that the script records.
 fn weighed(gradient: &[f32]) -> f64 {
     let terms = gradient.iter().zip((0..7).cycle());
     terms
@@ -163,7 +163,7 @@ fn weighed(gradient: &[f32]) -> f64 {
         .sum()
 }
 
-/// What is wrong with a run, if anything.
+/// Difference of a run from PML's, if any.
 fn difference(engine: &Engine, name: &str, case: &Case, run_of: Run) -> Result<(), String> {
     let anchors = Set::new(&case.rows, &case.labels, case.dim);
     let known = case.known.as_ref().zip(case.known_labels.as_ref());
@@ -206,7 +206,7 @@ fn difference(engine: &Engine, name: &str, case: &Case, run_of: Run) -> Result<(
     }
     let norm = mined.gradient.iter().map(|g| f64::from(*g).powi(2));
     let near = |found: f64, expected: f64, scale: f64| (found - expected).abs() <= scale;
-    // Where gradients of a few rows cancel, what is left of them is rounding: 1e-6 of a row's own pull.
+    // If gradients of a few rows cancel, only rounding remains: 1e-6 of a row's own gradient.
     let of_gradient = 1e-4 * expected.length + 1e-6;
     for (what, found, expected, scale) in [
         ("loss", mined.loss, expected.loss, 1e-5),
@@ -262,7 +262,7 @@ fn what_is_kept_and_what_it_costs_equal_pml() {
     }
 }
 
-/// What a wrong implementation would give must not pass: each fault is planted in the settings or the rows.
+/// Results of wrong implementations must not pass: each fault is planted in the settings or the rows.
 #[test]
 fn planted_faults_are_rejected() {
     let cases = cases();

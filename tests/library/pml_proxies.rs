@@ -1,5 +1,5 @@
 //! Losses with proxies equal pytorch-metric-learning's, value and both gradients, on 24 sets of rows each, which
-//! `tests/golden/proxies.py` recorded: 16 as they are, and 8 whose rows a miner weighs. 18 more are weighed by a miner that
+//! `tests/golden/proxies.py` recorded: 16 without a miner, and 8 whose rows a miner weighs. 18 more are weighed by a miner that
 //! chooses triplets one by one (`chosen.py`).
 
 use std::rc::Rc;
@@ -12,12 +12,12 @@ use nearfar::{
 };
 use serde::Deserialize;
 
-/// As the script describes it.
+/// A case in the format of the script.
 #[derive(Clone, Debug, Deserialize)]
 struct Case {
     loss: Loss,
     miner: String,
-    /// Of each row, what the miner's finds come to.
+    /// Weight of each row, from how often the miner finds it.
     weights: Option<Vec<f64>>,
     distance: Distance,
     classes: usize,
@@ -51,8 +51,8 @@ impl Case {
     }
 }
 
-/// Whether value and gradients are those of a case: the value within 1e-5, of itself where it is above 1; each gradient within
-/// 1e-4 of its length.
+/// Compares value and gradients with a case: the value within 1e-5, relative if it is above 1; each gradient within 1e-4 of its
+/// length.
 fn check(case: &Case, value: f64, gradients: [&[f64]; 2]) -> Result<(), String> {
     let mut wrong = Vec::new();
     if (value - case.value).abs() > 1e-5 * case.value.abs().max(1.0) {
@@ -66,7 +66,7 @@ fn check(case: &Case, value: f64, gradients: [&[f64]; 2]) -> Result<(), String> 
             .zip(expected)
             .map(|(found, expected)| found - expected)
             .collect();
-        // Where gradients cancel, what is left of them is rounding.
+        // If gradients cancel, only rounding remains.
         if norm(&off) > 1e-4 * norm(expected) + 1e-6 {
             wrong.push(format!(
                 "gradient of {of} off by {} of {}",
@@ -116,8 +116,8 @@ fn on(engine: &Engine, case: &Case) -> Result<(), String> {
     check(case, mined.loss, gradients)
 }
 
-/// The same where the loss is that of a training step: rows of a batch go through a head that leaves them as they are, and its
-/// gradient is that of the rows times the rows.
+/// Checks a case as a training step: rows of a batch go through a head that is the identity, and the gradient of its weights is the
+/// product of the rows' gradient with the rows.
 fn trained(engine: Engine, case: &Case) -> Result<(), String> {
     let (dim, count) = (case.dim, case.labels.len());
     // A row more of each class, so that all have proxies.
@@ -168,7 +168,7 @@ fn trained(engine: Engine, case: &Case) -> Result<(), String> {
         let proxies = trainer.proxy_gradients().await.expect("reads");
         (report.loss, head, proxies)
     });
-    // Of a set of rows: its gradient by the head's weights.
+    // Gradient of a set of rows by the head's weights.
     let of_head = |gradient: &[f64]| -> Vec<f64> {
         let mut sums = vec![0.0; dim * dim];
         for (gradient, row) in gradient.chunks(dim).zip(case.rows.chunks(dim)) {
@@ -217,7 +217,7 @@ fn losses_with_proxies_equal_pml_on_both_engines() {
 fn rows_weighed_by_a_miner_and_a_step_on_them_equal_pml_on_both_engines() {
     let cases = cases();
     all_are_equal(|engine, case| trained(engine.clone(), case), &cases);
-    // Without their weights the sets of a miner come out otherwise.
+    // Without their weights the sets of a miner have other results.
     let engine = engines().into_iter().last().expect("the CPU engine");
     let weighed = cases.iter().filter(|case| {
         let weights = case.weights.as_deref().unwrap_or(&[]);
@@ -233,7 +233,7 @@ fn rows_weighed_by_a_miner_and_a_step_on_them_equal_pml_on_both_engines() {
     assert!(results.len() > 7 * 6 && results.iter().all(Result::is_err));
 }
 
-/// What goes wrong with a case before the reference sees it.
+/// A fault that is planted in a case before the reference computes.
 type Fault = fn(&mut Case);
 
 fn similarities(case: &Case) -> Vec<Vec<Vec<f64>>> {

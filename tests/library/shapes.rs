@@ -1,4 +1,4 @@
-//! The shapes of tiles that a GPU can take: no result depends on which it is.
+//! Tile shapes of a GPU: no result depends on the shape.
 
 use std::rc::Rc;
 
@@ -20,7 +20,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
-/// A search, an evaluation, a mining with its gradient, a list and a training with this shape: everything, as bits.
+/// Results of a search, an evaluation, a mining with its gradient, a list and a training with this shape, as bits.
 async fn results(shape: TileShape) -> Vec<Vec<u32>> {
     let choice = EngineChoice {
         kind: Some(EngineKind::Gpu),
@@ -47,7 +47,7 @@ async fn results(shape: TileShape) -> Vec<Vec<u32>> {
         let found = found.expect("searches");
         all.extend([found.ids, bits(&found.similarities)]);
     }
-    // Where the GPU has timestamps they tell that this shape was at work, and no other.
+    // If the GPU has timestamps, they show that this shape was used, and no other.
     if timed {
         let kernels = engine
             .stop_timer()

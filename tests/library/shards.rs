@@ -1,4 +1,4 @@
-//! A table in several Parquet files, a folder of them or a pattern of their names, is read as the same table in one.
+//! A table in several Parquet files, given as a folder or a pattern of names, is read as the same table in one file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use parquet::data_type::{ByteArray, ByteArrayType, FloatType};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
-/// Writes rows of a number, maybe another, a vector of three numbers and a label; `swapped` has them in another order.
+/// Writes rows of one or two numbers, a vector of three numbers and a label; with `swapped` the columns are in another order.
 fn write(path: &Path, rows: std::ops::Range<usize>, swapped: bool) {
     let columns = [
         "required float width;",
@@ -95,7 +95,7 @@ fn a_folder_and_a_pattern_of_parquet_files_are_one_table() {
         );
     }
     write(&parts.join("part-12.parquet"), 0..0, false);
-    // What such a folder holds besides.
+    // Other files in such a folder.
     for other in [
         "_SUCCESS",
         ".part-0.parquet.crc",
@@ -155,7 +155,7 @@ fn files_that_are_no_parts_of_one_table_are_refused_with_what_differs() {
             "{sentence}"
         );
     }
-    // A folder without such files is what it was.
+    // A folder without such files is handled as before.
     let none = folder("none");
     assert!(
         read(&none)

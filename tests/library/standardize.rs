@@ -1,4 +1,4 @@
-//! Scaling of features: what the head, the baselines and the saved head see of it.
+//! Scaling of features: its effect on the head, the baselines and the saved head.
 
 use std::rc::Rc;
 
@@ -7,8 +7,7 @@ use nearfar::{
     Dataset, Embedder, EngineKind, Labelled, Run, RunReport, Scaling, TrainConfig, Trainer,
 };
 
-/// 240 rows of 6 classes: what tells them apart stands in two columns, noise in two more that are 10,000 times as large, and
-/// one column never changes.
+/// 240 rows of 6 classes: two columns separate them, two columns of noise are 10,000 times as large, and one column is constant.
 fn table() -> Vec<f32> {
     let noise = crate::common::random_rows(&mut crate::common::rng(7), 240, 4);
     let row = |(i, noise): (usize, &[f32])| {
@@ -74,7 +73,7 @@ fn head_and_baselines_see_the_same_scaled_features() {
     for kind in [EngineKind::Gpu, EngineKind::Cpu] {
         let scaled = run(kind, 64 << 20, table(), "standardize=true");
         assert!(scaled.data.standardized);
-        // The same features scaled by hand beforehand, and then taken as they are.
+        // The same features scaled by hand beforehand, and then left unscaled.
         let by_hand = pollster::block_on(async {
             let dataset = Rc::new(dataset(table()));
             let config = config(&dataset, "standardize=true");

@@ -1,5 +1,5 @@
-//! What the columns of a table are taken for: row numbers, codes of the label and names of rows are told by their values, whatever
-//! they are called; measurements stay. And what stands before the rows, what parts the cells, and one class in several spellings.
+//! Roles of a table's columns: row numbers, codes of the label and names of rows are recognized by their values, under any name;
+//! measurements stay features. Also lines before the rows, separators, and one class in several spellings.
 
 use nearfar::{
     Choice, Columns, Dataset, Error, Labelled, Marks, Missing, NamedFile, Role, Split, TableReader,
@@ -9,11 +9,11 @@ use rand::{RngExt as _, SeedableRng as _};
 const ROWS: usize = 120;
 const CLASSES: [&str; 4] = ["ash", "birch", "cedar", "dogwood"];
 
-/// A table while it is made: named columns of cells.
+/// A table in the making: named columns of cells.
 struct Made(Vec<(String, Vec<String>)>);
 
 impl Made {
-    /// Noise in three columns, and a label, sorted by it or not.
+    /// Noise in three columns, and a label; rows are sorted by it if `is_sorted`.
     fn new(seed: u64, is_sorted: bool) -> Self {
         let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
         let mut columns = Vec::new();
@@ -39,7 +39,7 @@ impl Made {
             .collect()
     }
 
-    /// With a column more, before the others.
+    /// The table with another column in front.
     fn with(mut self, name: &str, cell: impl Fn(usize) -> String) -> Self {
         self.0
             .insert(0, (name.to_owned(), (0..ROWS).map(cell).collect()));
@@ -75,7 +75,7 @@ impl Made {
         (0..ROWS).map(row).collect()
     }
 
-    /// The table in every format that is written here.
+    /// The table in each of four formats.
     fn files(&self) -> [NamedFile; 4] {
         [
             file("made.csv", &self.csv(",")),
@@ -179,7 +179,7 @@ fn what_numbers_the_rows_or_tells_the_label_is_left_out_and_named() {
                 "{name}: {said}"
             );
         }
-        // Whoever wants it as a feature has it.
+        // A user who wants it as a feature can choose it.
         if let [_] = cells[..] {
             let columns = Columns {
                 features: vec![(*name).to_owned(), "mass".to_owned()],
@@ -217,7 +217,7 @@ fn codes_with_empty_cells_or_wrong_ones_in_rows_that_are_left_out_are_codes() {
         };
         let rows = Labelled::read(&with_code.files()[0], None, choice).expect("reads");
         assert_eq!(rows.feature_names, ["gap", "width", "height", "mass"]);
-        // What is empty nowhere is a feature like any other, where rows contradict it.
+        // A column without empty cells is an ordinary feature if rows contradict it.
         if wrong_where_left_out {
             let choice = Choice {
                 missing: Some(Missing::Median),
@@ -252,7 +252,7 @@ fn codes_of_a_label_are_no_features_of_rows_without_labels_either() {
     }
 }
 
-/// What a read table says of likely leaks.
+/// Note of a read table on likely leaks.
 fn likely(rows: &Labelled) -> Option<&String> {
     rows.notes
         .iter()
@@ -305,7 +305,7 @@ fn what_may_be_a_leak_stays_and_is_named_with_the_score_without_it() {
             );
         }
     }
-    // Measurements that tell a class well, each of them, or one of them nearly, are no leak; nor is what stands in a list.
+    // Measurements that predict a class well, each or nearly one alone, are no leak; nor are the elements of a list.
     let measured = |strength: f64, seed| {
         let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
         let mut made = Made::new(seed, true);
@@ -358,7 +358,7 @@ fn a_column_of_groups_whose_rows_are_alike_is_proposed_and_others_are_not() {
             assert_eq!(said, alike, "{seed}, {}: {:?}", file.name, rows.notes);
         }
     }
-    // What settings name is no label, and not proposed once more.
+    // A column that settings name is no label, and not proposed again.
     let columns = Columns {
         apart: vec!["who".to_owned()],
         ..Columns::default()
@@ -633,7 +633,7 @@ fn what_stands_before_the_rows_and_parts_the_cells_changes_no_value() {
             "{name}"
         );
     }
-    // The line that an error names is that of the file.
+    // The line in an error is the line of the file.
     let bad = format!(
         "# by hand\n\n{}",
         made.csv(",").replacen("ash\n", "ash,1\n", 1)
@@ -718,7 +718,7 @@ fn columns_beside_the_labels_of_a_file_split_and_draw() {
     assert_eq!(config.split, Split::Column("split".to_owned()));
     let sides = nearfar::Sides::new(&dataset, &config).expect("splits");
     assert_eq!(sides.test, (3..ROWS as u32).step_by(4).collect::<Vec<_>>());
-    // Of the table itself such a column is a feature, until a setting names it.
+    // In the table itself such a column is a feature, until a setting names it.
     let coarse = |row: usize| u8::from(row * 7 % 11 % 4 < 2).to_string();
     let whole = file(
         "whole.csv",
@@ -788,7 +788,7 @@ fn rows_without_a_class_are_left_out_and_named() {
             "{mark}: {:?}",
             rows.notes
         );
-        // What only scores keeps every row, and says it.
+        // A command that only scores keeps every row, and notes it.
         let scored = read(None, None);
         assert_eq!(scored.labels.len(), ROWS);
         assert!(
@@ -876,7 +876,7 @@ fn parted(number: usize, mark: &str) -> String {
 #[test]
 fn thousands_are_read_where_the_file_tells_and_refused_where_it_does_not() {
     let number = |row: usize| (40 + row * 1022) % 9000;
-    // What parts the cells, thousands and fractions; whether a second column shows the decimal mark.
+    // Separators of cells, thousands and fractions; and if a second column shows the decimal mark.
     for (delimiter, mark, decimal, has_fraction, is_told) in [
         (";", ".", ",", false, true),
         (";", ",", ".", false, true),
@@ -1074,7 +1074,7 @@ fn labels_in_another_order_are_joined_by_a_column_of_both_files() {
                 assert_eq!(line.expect("a line").column.role, Role::Id);
             }
         }
-        // A row without a label: dropped where that is chosen.
+        // A row without a label: dropped if that is chosen.
         let lines = (1..ROWS).map(|row| format!("{},{}\n", key(row), labels[row]));
         let labels = file(
             "y.csv",
@@ -1146,7 +1146,7 @@ fn a_vector_as_text_in_a_cell_is_read_as_a_list_is() {
         let beside = beside.map(|line| &line.column.reason[..]);
         assert_eq!(beside, Some("numbers beside the list of features"));
     }
-    // Numbers with a unit are text, and it is said why.
+    // Numbers with a unit are text, and a note has the reason.
     for cell in ["12 %", "12%", "$1,200.50", "(1,200)", "3.5 €"] {
         let mut text = String::from("a,rate,label\n");
         for row in 0..20 {
@@ -1225,7 +1225,7 @@ fn thousands_that_come_after_the_first_rows_are_thousands() {
         assert_eq!(rows.values[150 * rows.dim + mass], 95_612.0, "{thousands}");
         assert_eq!(rows.marks.thousands, thousands.chars().next());
     }
-    // Nothing tells which it is.
+    // Nothing in the file decides which it is.
     let table = late_thousands("5", ",");
     let refused =
         Labelled::read(&file("a.csv", &table), None, Choice::default()).expect_err("refused");

@@ -1,4 +1,4 @@
-//! What a run leaves, as the command line exports it: every piece from a folder and from its archive, and what is refused.
+//! Exported files of a run on the command line: every piece from a folder and from its archive, and the refusals.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ impl Drop for Folder {
     }
 }
 
-/// The exit code, and what was said on standard error last.
+/// Exit code, and the last line on standard error.
 fn nearfar(arguments: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_nearfar"))
         .args(arguments)
@@ -93,7 +93,7 @@ fn every_piece_of_a_folder_is_that_of_its_archive() {
             piece.name()
         );
     }
-    // What the folder holds is what its pieces are.
+    // The folder's files are equal to those of its pieces.
     for (piece, name) in [
         ("onnx", "head.onnx"),
         ("report", "report.html"),
@@ -105,7 +105,7 @@ fn every_piece_of_a_folder_is_that_of_its_archive() {
         let both = [&out, &format!("{run}/{name}")].map(|path| fs::read(path).expect("is there"));
         assert!(both[0] == both[1], "{name}");
     }
-    // A piece of several files is a folder where no archive is asked for.
+    // A piece of several files is a folder unless an archive is asked for.
     let modules = folder.path("modules");
     done(&[
         "export",
@@ -156,7 +156,7 @@ fn a_folder_of_an_earlier_version_embeds_and_gives_its_head() {
     {
         fs::remove_file(Path::new(&run).join(name)).ok();
     }
-    // Its history says neither the version nor the column.
+    // Its history has neither the version nor the column.
     let path = Path::new(&run).join("history.json");
     let mut history: serde_json::Value =
         serde_json::from_slice(&fs::read(&path).expect("is there")).expect("JSON");
@@ -263,7 +263,7 @@ fn what_cannot_be_exported_is_refused_with_what_to_do() {
         &same,
     ]);
     assert!(input.contains("it is the input"), "{input}");
-    // Archives that are none, or hold no run.
+    // Files that are no archives, or archives without a run.
     let archive = folder.path("a.zip");
     for (bytes, part) in [
         (&b"PK\x03\x04 and no more"[..], "nor a ZIP archive"),

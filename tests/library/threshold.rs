@@ -11,7 +11,7 @@ use nearfar::{
 };
 use serde::Deserialize;
 
-/// A bin of similarities.
+/// Width of a bin of similarities.
 const BIN: f64 = 0.00002;
 
 fn find(
@@ -36,7 +36,7 @@ fn at_rate(rate: f64) -> ThresholdConfig {
     }
 }
 
-/// Rows as they were drawn, and a label each.
+/// Random rows in f64, with a label each.
 struct Drawn {
     values: Vec<f64>,
     labels: Vec<u32>,
@@ -57,7 +57,7 @@ impl Drawn {
         Set::new(&self.values, self.labels.iter(), self.dim)
     }
 
-    /// The similarity of every pair, in f64, and whether it is of one class; of those with a row in `asking`.
+    /// Similarity of every pair with a row in `asking`, in f64, and if it is of one class.
     fn pairs(&self, asking: &[usize]) -> Vec<(f64, bool)> {
         let rows: Vec<&[f64]> = self.values.chunks_exact(self.dim).collect();
         let mut pairs = Vec::new();
@@ -74,7 +74,7 @@ impl Drawn {
     }
 }
 
-/// Pairs of two classes at or above a similarity, and of one class below it.
+/// Pairs of two classes at or above a similarity, and pairs of one class below it.
 fn errors(pairs: &[(f64, bool)], at: f64) -> [u64; 2] {
     let count = |which: &dyn Fn(f64, bool) -> bool| {
         pairs.iter().filter(|(s, same)| which(*s, *same)).count() as u64
@@ -263,7 +263,7 @@ fn what_does_not_fit_is_refused_with_the_numbers_and_the_plan_says_the_same() {
         .plan(&engine.room(), &Rate::default())
         .expect_err("is refused");
     assert_eq!(planned.to_string(), error.to_string());
-    // With what the message names it fits.
+    // It fits in the budget that the message names.
     let room = Room {
         free_bytes: over.needs_bytes + (1 << 20),
         budget_bytes: over.needs_bytes + (1 << 20),
@@ -295,10 +295,10 @@ struct Side {
     lowest_with_rate: BTreeMap<String, f64>,
 }
 
-/// A similarity, and both rates there.
+/// A similarity with both rates.
 type Line = (f64, [f64; 2]);
 
-/// How the recorded rates at a similarity compare with those a bin below it and a bin above: the most that any lies beside.
+/// Largest distance of the recorded rates from the range of the rates one bin below and one bin above.
 fn beside(recorded: &Side, lines: &[Line]) -> f64 {
     let at = |s: f64| {
         lines[lines
@@ -360,7 +360,7 @@ fn rates_are_those_of_scikit_learn_within_a_bin() {
                 assert!(off <= recorded.largest_gap + 1e-3, "{off}");
                 assert_eq!(beside(recorded, lines), 0.0, "{}", case.name);
             }
-            // The comparison itself bites: counts of the other side, rates exchanged, and thresholds half a tenth off.
+            // The comparison itself works: it finds counts of the other side, swapped rates, and thresholds half a tenth off.
             let (_, _, lines) = &sides[0];
             assert!(beside(&case.test, lines) > 0.02);
             let exchanged: Vec<_> = lines.iter().map(|(at, [a, b])| (*at, [*b, *a])).collect();

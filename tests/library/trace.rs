@@ -62,7 +62,7 @@ fn traces() -> Vec<Trace> {
     serde_json::from_str(include_str!("../golden/trace.json")).expect("the script wrote it")
 }
 
-/// The largest difference of any loss or final weight, or what else is wrong.
+/// Largest difference of any loss or final weight; an error if anything else differs.
 fn difference(engine: Engine, trace: &Trace) -> Result<f64, String> {
     let dataset = Dataset::new(Labelled {
         name: trace.name.clone(),
@@ -78,7 +78,7 @@ fn difference(engine: Engine, trace: &Trace) -> Result<f64, String> {
         embedding_size: trace.embedding,
         batch_size: trace.batch,
         memory_size: trace.memory,
-        // The script took rows as they come.
+        // The script took unscaled rows.
         standardize: Standardize::Off,
         ..TrainConfig::default()
     };
@@ -105,7 +105,7 @@ fn difference(engine: Engine, trace: &Trace) -> Result<f64, String> {
             sets.push(format!("miner.margin={}", trace.miner_margin));
         }
     }
-    // Margins that stand at their default follow the distance: it comes first.
+    // Default margins depend on the distance: it is set first.
     sets.sort_by_key(|set| !set.starts_with("distance="));
     for set in sets {
         config = config.with_set(&set).expect("sets");
@@ -169,7 +169,7 @@ fn ten_steps_equal_torch_and_pml() {
     }
 }
 
-/// What a wrong implementation would give must not pass: each fault is planted in the settings or the batches.
+/// Results of wrong implementations must not pass: each fault is planted in the settings or the batches.
 #[test]
 fn planted_faults_are_rejected() {
     let trace = traces().swap_remove(0);
@@ -206,7 +206,7 @@ fn planted_faults_are_rejected() {
     }
 }
 
-/// Traces of losses of every other kind, as `tests/golden/proxy_trace.py` describes them.
+/// Traces of losses of every other kind, in the format of `tests/golden/proxy_trace.py`.
 #[derive(Clone, Deserialize)]
 struct Kinds {
     features: Vec<f32>,
@@ -214,7 +214,7 @@ struct Kinds {
     traces: Vec<Kind>,
 }
 
-/// One of them; `loss` and `miner` as in settings.
+/// One trace; `loss` and `miner` are as in settings.
 #[derive(Clone, Deserialize)]
 struct Kind {
     name: String,
@@ -335,7 +335,7 @@ fn ten_steps_with_losses_of_every_kind_equal_torch_and_pml() {
 
 #[test]
 fn planted_faults_in_losses_of_every_kind_are_rejected() {
-    /// What goes wrong, and in which traces it can.
+    /// A fault by name, and a test for the traces in which it has an effect.
     type Fault = (&'static str, fn(&mut Kind), fn(&Kind) -> bool);
     let faults: [Fault; 8] = [
         (

@@ -1,4 +1,4 @@
-//! Whole runs: what the default sample shows, parity with PML on digits, and the same bytes from the same seed.
+//! Whole runs: scores on the default sample, parity with PML on digits, and the same bytes from the same seed.
 
 use std::rc::Rc;
 
@@ -134,8 +134,8 @@ fn the_default_sample_trains_on_a_gpu_too() {
     assert!(test.expect("a test side").precision_at_1 > 0.5, "{test:?}");
 }
 
-/// The recipe that PML was measured with: 64-128-32, batch 64, 280 steps, five seeds. Those are the CPU's; a GPU has the first one,
-/// and scores as the CPU does with it, but for what rounding makes of 280 steps.
+/// The recipe that PML was measured with: 64-128-32, batch 64, 280 steps, five seeds. The CPU runs all five; a GPU runs the first,
+/// and scores as the CPU does with it, except for rounding over 280 steps.
 #[test]
 fn digits_train_as_with_pml_on_both_engines() {
     let recipe = [
@@ -178,7 +178,7 @@ fn digits_train_as_with_pml_on_both_engines() {
 
 #[test]
 fn raw_digits_by_class_score_as_measured_with_pml() {
-    // As they come: not centred.
+    // Unscaled: not centred.
     let sets = [
         "split=by-class",
         "validation_fraction=0",
@@ -332,7 +332,7 @@ fn the_memory_fills_from_its_start_step_on() {
             &["steps=10", "memory_size=64", "memory_start_step=4"],
         );
         let most = |step: usize| report.history[step - 1].mining;
-        // Until then a row can have the 31 others of its batch, then what the memory holds.
+        // Until then a row can be compared with the 31 others of its batch, then with the rows in the memory.
         assert!((1..=4).all(|step| most(step).valid <= 32 * 31 * 31 / 4));
         let alone = run_alone(4);
         for (step, expected) in (1..=4).zip(alone) {
@@ -342,7 +342,7 @@ fn the_memory_fills_from_its_start_step_on() {
     }
 }
 
-/// What the triplets of each step must be, from nothing but which rows came when: by slots, as PML's ring has them.
+/// Valid triplets of each step, computed only from the rows of each batch: by slots, as in PML's ring.
 fn valid_by_hand(labels: &[u32], batches: &[Vec<u32>], memory: usize, reset_at: usize) -> Vec<u64> {
     let (mut ring, mut cursor) = (Vec::new(), 0);
     let mut valid = Vec::new();
@@ -485,13 +485,13 @@ fn a_step_of_much_work_is_several_submits() {
     for kind in [EngineKind::Gpu, EngineKind::Cpu] {
         for sets in [
             &["memory_size=65536"][..],
-            // Every triplet is looked at.
+            // Every triplet is computed.
             &[
                 "memory_size=4096",
                 "miner.name=none",
                 "loss.smooth_loss=true",
             ],
-            // The rows of a batch meet each other alone.
+            // The rows of a batch are compared with each other alone.
             &["memory_size=0", "embedding_size=4096"],
         ] {
             let dataset = Rc::new(Dataset::sample("digits", 0).expect("is there"));
@@ -508,7 +508,7 @@ fn a_step_of_much_work_is_several_submits() {
                 let before = trainer.engine().submits();
                 let report = trainer.advance(1).await.expect("steps").remove(0);
                 let submits = trainer.engine().submits() - before;
-                // A processor of many cores is given more at once.
+                // A CPU with many cores gets more at once.
                 let least = if kind == EngineKind::Gpu { 3 } else { 2 };
                 assert!(submits >= least, "{kind:?}, {sets:?}: {submits} submits");
                 assert!(report.loss > 0.0);
@@ -779,7 +779,7 @@ fn what_goes_by_rows_gives_the_same_bytes_twice_and_one_loss_on_both_engines() {
             &["memory_size=48", "memory_start_step=4"],
         ];
         let has = |part: &str| miner.iter().any(|set| set.contains(part));
-        // A loss with proxies meets no memory, and the gradient is centred only where there is one.
+        // A loss with proxies uses no memory, and the gradient is centred only with a memory.
         let memories = if has("face") || has("prox") || has("soft-triple") {
             &memories[..1]
         } else if has("center_") {
@@ -1129,7 +1129,7 @@ fn long_work_beside_the_steps_is_told_of_while_it_goes_on() {
     let engine = engine.with_listener(move |working| told.borrow_mut().push(working));
     run(engine, "large", 0, &["steps=1", "test_queries=4000"]);
     let heard = heard.borrow();
-    // An evaluation that follows begins again.
+    // An evaluation that follows begins anew.
     let goes_up = |done: &[u64]| done.windows(2).all(|two| two[0] <= two[1] || two[1] == 0);
     let mut goes_on = 0;
     for (what, total) in [
@@ -1159,7 +1159,7 @@ fn long_work_beside_the_steps_is_told_of_while_it_goes_on() {
         );
         goes_on += usize::from(done.iter().any(|done| (1..total).contains(done)));
     }
-    // What is over within a slice of work is told of once; how much that is depends on the machine.
+    // Work that ends within a slice is reported once; the amount depends on the machine.
     assert!(goes_on >= 4, "{goes_on}");
 }
 

@@ -1,4 +1,4 @@
-//! Lists of triplets against the loops, against what PML lists, and against their own plan.
+//! Lists of triplets against loops, against PML's lists, and against their own plan.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -98,7 +98,7 @@ fn expected(
     reference::triplets(&own, &own_tags, &unit, &tags, dim, &rule)
 }
 
-/// All windows, one after the other, none of them empty or larger than it may be.
+/// All windows, one after the other; checks that none is empty or too large.
 fn listed(
     engine: &Engine,
     anchors: &Set,
@@ -181,7 +181,7 @@ fn one_triplet_a_window_is_a_list_as_well() {
     }
 }
 
-/// The triplets of labels alone, one after the other.
+/// Triplets of labels, by loops.
 fn loops(anchors: &[u32], references: &[u32], own: bool) -> Vec<[u32; 3]> {
     let mut all = Vec::new();
     for (a, label) in (0..).zip(anchors) {
@@ -651,7 +651,7 @@ fn negatives_weigh_what_they_weigh_in_pml() {
     }
 }
 
-/// What is left of the difference between counts and what they should be, in units of chance, less how much chance makes.
+/// Chi-square statistic of the counts, standardized: its mean is 0 and its variance 1 if the counts are as expected.
 fn chi_square(counts: &[u64], expected: &[f64]) -> f64 {
     let seen = counts
         .iter()

@@ -1,4 +1,4 @@
-//! A layout by UMAP has the local scales, the graph and the first epochs of umap-learn, and keeps the neighbours of digits as well as
+//! A UMAP layout has the local scales, the graph and the first epochs of umap-learn, and keeps the neighbours of digits as well as
 //! its layouts do: `tests/golden/umap.py` recorded them.
 
 use crate::common::open;
@@ -6,13 +6,13 @@ use nearfar::{Dataset, EngineKind, KnnIndex, LocalScale, Neighbors, Umap, smooth
 use rand::seq::SliceRandom as _;
 use serde::Deserialize;
 
-/// Nearest rows, and nearest points that are looked at.
+/// Number of nearest rows, and of nearest points, for the scores.
 const K: usize = 15;
 /// Distances of 0.01 come from similarities in f32: relative for scales, absolute for strengths.
 const TOLERANCE: f32 = 1e-4;
 /// Points lie within 10, and start up to 4e-4 aside. The learning rate of the second epoch, 0.998, makes 4e-3 of a step.
 const TRACE_TOLERANCE: f32 = 1e-3;
-/// What one layout may fall behind umap-learn's mean, beside three standard deviations of its seeds.
+/// Allowance of one layout below umap-learn's mean, beside three standard deviations of its seeds.
 const BEHIND: f64 = 0.003;
 
 #[derive(Deserialize)]
@@ -97,8 +97,8 @@ impl Digits {
         umap.points().to_vec()
     }
 
-    /// How far points keep the nearest rows (Venna and Kaski 2001), as `sklearn.manifold.trustworthiness`; and the part of their
-    /// nearest points that have their label.
+    /// Trustworthiness of the points (Venna and Kaski 2001), as `sklearn.manifold.trustworthiness`; and the part of their nearest
+    /// points that have their label.
     fn scores(&self, points: &[[f32; 2]]) -> [f64; 2] {
         let count = points.len();
         let (mut penalty, mut same) = (0, 0);
@@ -203,7 +203,7 @@ fn the_first_epochs_without_negative_samples_are_those_of_umap_learn() {
         ids,
         similarities,
     };
-    // After so many epochs more than the script's, which numbers them from 0.
+    // After `late` epochs more than the script, which numbers them from 0.
     let off = |late: u64, at: usize, start: &[[f32; 2]]| {
         let mut umap = Umap::new(&neighbors, start, 0);
         umap.negative_samples = 0;

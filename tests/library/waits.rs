@@ -1,4 +1,4 @@
-//! How often a GPU is waited for, and how often it is sent work: in some browsers a wait costs 100 ms, whatever it did.
+//! Numbers of waits for a GPU, and of submits: in some browsers a wait costs 100 ms, whatever it is for.
 
 use std::rc::Rc;
 
@@ -31,7 +31,7 @@ fn steps_that_are_taken_together_come_back_with_a_wait_or_two() {
             let before = counts(trainer.engine());
             most = most.max(trainer.advance(u64::MAX).await.expect("steps").len());
             let [waits, submits] = counts(trainer.engine());
-            // A second one only where the pace was not known and the work came out longer than three slices.
+            // A second one only if the pace was not known and the work took longer than three slices.
             assert!(waits - before[0] <= 2, "{} waits", waits - before[0]);
             assert!(submits - before[1] <= 8, "{} submits", submits - before[1]);
         }
@@ -73,7 +73,7 @@ fn both_sides_are_scored_and_a_map_is_placed_in_one_wait() {
     pollster::block_on(async {
         let mut trainer = trainer(fast_gpu()).await;
         let rows = trainer.sides().of(Side::Validation).to_vec();
-        // The first takes a wait more where the pace is not known.
+        // The first takes one more wait if the pace is not known.
         trainer.evaluate().await.expect("scores");
         let before = counts(trainer.engine());
         let (together, placed) = trainer.evaluate_and_embed(&rows).await.expect("scores");
@@ -125,8 +125,8 @@ fn rows(seed: u64, count: usize, dim: usize) -> RowSource {
     }
 }
 
-/// A GPU that is taken for one of 10 TFLOP/s. Work is cut into slices of 50 ms, so that counts depend on how fast it is done:
-/// here a software adapter gets it in the slices of hardware, much longer than those that it gets by its own measure.
+/// A GPU that is assumed to do 10 TFLOP/s. Work is cut into slices of 50 ms, so that counts depend on its speed: here a software
+/// adapter gets the slices of hardware, much longer than by its own speed.
 fn fast_gpu() -> Engine {
     let engine = open(EngineKind::Gpu, 256 << 20);
     engine.hold_pace(1e10);
@@ -160,7 +160,7 @@ fn a_search_takes_a_handful_of_dispatches_and_a_submit_a_mebibyte() {
 #[test]
 fn a_few_queries_among_many_references_are_one_pass() {
     let references = rows(7, 100_000, 128);
-    // As hardware has it.
+    // As on hardware.
     let choice = EngineChoice {
         kind: Some(EngineKind::Gpu),
         shape: Some(TileShape::Tile),

@@ -203,7 +203,7 @@ mod native {
         if options.both || options.trusted == both {
             let ([first, second], second_trusted) = match options.both {
                 true => ([Some(EngineKind::Gpu), Some(EngineKind::Cpu)], trusted),
-                // Shaders are what they differ by.
+                // The two reports differ by their shaders.
                 false => ([Some(EngineKind::Gpu); 2], true),
             };
             if kind.is_some_and(|kind| Some(kind) != first) {
@@ -328,7 +328,7 @@ mod native {
         Ok(report)
     }
 
-    /// Says on standard error that a line is done.
+    /// Prints on standard error that a line is done.
     fn say(line: &Line) {
         eprintln!("{}", line.said());
     }

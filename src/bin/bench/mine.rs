@@ -19,7 +19,7 @@ pub(crate) const SMALL: Shape = Shape {
     memory: 1024,
     classes: 450,
 };
-/// Where PML's cube of labels x references x references has 2.7e11 cells.
+/// A size at which PML's cube of labels x references x references has 2.7e11 cells.
 pub(crate) const LARGE: Shape = Shape {
     batch: 64,
     memory: 65_536,
@@ -40,7 +40,7 @@ struct Stored {
     bank: Vec<f32>,
     tags: Vec<[u32; 2]>,
     batch: Vec<Row>,
-    /// Places for the thresholds of all rows of the batch.
+    /// Number of thresholds of all rows of the batch.
     places: u32,
 }
 
@@ -90,7 +90,7 @@ fn plan(shape: &Shape, places: u32) -> MemoryPlan {
         .with::<u32>(Purpose::Staging, "mine.report", TERMS as u64 + batch)
 }
 
-/// Holds counts and gradient to the f64 reference; gives how many triplets there are.
+/// Compares counts and gradient with the f64 reference; returns the number of triplets.
 fn check_against_reference(
     engine: &Engine,
     stored: &Stored,
@@ -183,7 +183,7 @@ pub(crate) async fn measure(engine: &Engine, shape: &Shape, peak: f64) -> Result
     let gradient = engine.read(&gradient, 0, (batch * DIM) as u64).await?;
     let valid = check_against_reference(engine, &stored, &words, &gradient)?;
 
-    // Similarities, and for every negative with a weight as much again for the gradient.
+    // Similarities, and as much again for the gradient of every negative with a weight.
     let operations = 2.0 * (batch * memory * DIM) as f64;
     let name = format!("mine {batch} x {memory} x {DIM}, {classes} classes");
     let per_second = valid as f64 / measured.median_seconds();

@@ -1,10 +1,10 @@
-//! What the memory of the device does at most: writing, and reading and writing.
+//! Peak memory bandwidth of the device: writing, and reading and writing.
 
 use nearfar::bench::{Line, Measured, check, repeat};
 use nearfar::kernels::peaks::{copy, fill};
 use nearfar::{Bytes, Engine, MemoryPlan, Purpose, Result};
 
-/// Bytes of a vector at most: more than the cache of any GPU.
+/// The most bytes of a vector: more than the cache of any GPU.
 const MOST_BYTES: u64 = 128 << 20;
 
 /// Times 20 ms or more of each.

@@ -11,10 +11,10 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 const SIZE: (u32, u32) = (960, 540);
-/// Room at the right for the names of the curves.
+/// Width at the right for the names of the curves.
 const NAMES: i32 = 220;
 const FONT: &str = "sans-serif";
-/// Told apart by people who see fewer colours as well (Okabe and Ito), darkest first.
+/// Colours that people who see fewer colours can tell apart as well (Okabe and Ito), darkest first.
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -26,11 +26,11 @@ const COLOURS: [RGBColor; 6] = [
 const GREY: RGBColor = RGBColor(90, 90, 90);
 const GRID: RGBColor = RGBColor(228, 228, 228);
 
-/// A point of a curve, and how far it reached.
+/// A point of a curve, with its range.
 struct Point {
     pairs: f64,
     gflops: f64,
-    /// At the times that nine and one in ten took at most.
+    /// GFLOP/s at the times that nine and one in ten took at most.
     range: [f64; 2],
 }
 
@@ -40,10 +40,10 @@ struct Curve {
     points: Vec<Point>,
 }
 
-/// Writes the figure of a sweep as SVG, text as text.
+/// Writes the figure of a sweep as SVG, with text as text.
 ///
 /// # Errors
-/// [`Error::Io`] when the file cannot be written.
+/// [`Error::Io`] if the file cannot be written.
 pub(crate) fn write(report: &Report, path: &Path) -> Result<()> {
     let failed = |error: &dyn Display| Error::Io {
         what: format!("writing {}", path.display()),
@@ -168,7 +168,7 @@ fn draw(report: &Report, area: &Area<'_>) -> Drawn {
     Ok(())
 }
 
-/// Says what is shown, and what it ran on.
+/// Draws the title: the work, and the device.
 fn title(report: &Report, area: &Area<'_>) -> Drawn {
     let device = &report.device;
     let what = report.lines.iter().find_map(|line| line.shape);
@@ -199,7 +199,7 @@ fn title(report: &Report, area: &Area<'_>) -> Drawn {
     Ok(())
 }
 
-/// Moves names apart where they would overlap, none below the bottom of the plot.
+/// Moves names apart that would overlap, none below the bottom of the plot.
 fn apart(names: &mut [(i32, String, RGBColor)], bottom: i32) {
     const LINE: i32 = 20;
     names.sort_by_key(|(y, ..)| *y);
@@ -215,7 +215,7 @@ fn apart(names: &mut [(i32, String, RGBColor)], bottom: i32) {
     }
 }
 
-/// Powers of ten, and twice and five times them where there are few.
+/// Powers of ten, and twice and five times them if there are few.
 fn marks(range: &Range<f64>) -> Vec<f64> {
     let within = |steps: &[f64]| -> Vec<f64> {
         let exponents = range.start.log10().floor() as i32..=range.end.log10().ceil() as i32;

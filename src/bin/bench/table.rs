@@ -80,7 +80,7 @@ pub(crate) fn print(report: &Report, json: bool) {
     }
 }
 
-/// What each kernel took on the device, line by line.
+/// Time of each kernel on the device, line by line.
 pub(crate) fn print_kernels(report: &Report) {
     println!("\non the device, each dispatch a pass of its own:");
     for line in &report.lines {
@@ -134,7 +134,7 @@ pub(crate) fn print_both(reports: &[Report; 2], json: bool) {
     }
 }
 
-/// What tells two reports apart: their engines, or the checks of their shaders.
+/// Names of two reports: their engines, or the checks of their shaders.
 fn names(reports: &[Report; 2]) -> [&str; 2] {
     let engines = reports
         .each_ref()
@@ -145,7 +145,7 @@ fn names(reports: &[Report; 2]) -> [&str; 2] {
     }
 }
 
-/// A cell, empty where there is no value.
+/// A cell, empty if there is no value.
 fn text<T>(value: Option<T>, write: impl FnOnce(T) -> String) -> String {
     value.map_or_else(String::new, write)
 }

@@ -42,11 +42,11 @@ pub(crate) const LARGE: Workload = Workload {
 
 const CLASSES: u32 = 100;
 
-/// The default demo's model with each of these losses and memories; one with proxies, which meets no memory, once. Without lists
+/// The default demo's model with each of these losses and memories; a loss with proxies, which uses no memory, once. Without lists
 /// all losses, and memories from none to 65,536 rows.
 ///
 /// # Errors
-/// [`Error::Config`] for a name that is none, or a memory that is no number.
+/// [`Error::Config`] for an unknown name, or a memory that is no number.
 pub(crate) fn workloads(losses: Option<&str>, memories: Option<&str>) -> Result<Vec<Workload>> {
     let all = || Loss::ALL.iter().map(|(name, _)| *name);
     let losses: Vec<&'static str> = match losses {

@@ -1,5 +1,5 @@
-//! The triplets that are drawn: the rows of similarities come from the engine, the draws are taken here, in f64 and with
-//! `libm`, so that engines whose similarities are equal draw the same.
+//! Triplets that are drawn: the rows of similarities come from the engine, the draws are taken here, in f64 and with `libm`, so
+//! that engines with equal similarities draw equal triplets.
 
 use std::ops::Range;
 
@@ -13,16 +13,16 @@ use crate::kernels::similarities::width;
 use crate::rules::miners::DistanceWeightedMiner;
 use crate::search::evaluation::Rows;
 
-/// What is drawn and not yet handed on.
+/// Drawn triplets that are not yet handed on, and the state of the draws.
 struct Draws {
     rng: Rng,
     triplets: Vec<[u32; 3]>,
-    /// The weights of a row, each with those before it.
+    /// Cumulative weights of a row.
     sums: Vec<f64>,
 }
 
 impl Mined<'_> {
-    /// Hands on what the miner draws. Every row is looked at twice: weights are relative to the largest of all.
+    /// Hands on the triplets that the miner draws. Takes two passes over the rows: weights are relative to the largest of all.
     pub(super) async fn draw<F: FnMut(&[[u32; 3]]) -> Result<()>>(
         &mut self,
         miner: &DistanceWeightedMiner,
@@ -84,7 +84,7 @@ impl Mined<'_> {
         self.end().await
     }
 
-    /// The similarities of one anchor of the block, after everybody else had their turn.
+    /// Similarities of one anchor of the block; yields to other work first.
     async fn row(
         &self,
         block: &Range<usize>,

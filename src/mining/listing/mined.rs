@@ -1,5 +1,5 @@
-//! The triplets that a miner keeps, listed from blocks of similarities. Those of a band are counted cell by cell, then
-//! written where the counts before them end; of a miner that chooses one for each pair, a window is a stretch of pairs.
+//! Triplets that a miner keeps, listed from blocks of similarities. Triplets of a band are counted cell by cell, then written at
+//! the offset that the earlier counts add up to; of a miner that chooses one triplet for each pair, a window is a range of pairs.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -20,10 +20,10 @@ use crate::mining::triplets::Triplets;
 use crate::model::unit_rows::UnitRows;
 use crate::search::evaluation::Rows;
 
-/// Operations that a cell counts as.
+/// Operations that are accounted for one cell.
 const CELL_OPERATIONS: f64 = CELL as f64 * LOOK_OPERATIONS;
 
-/// Which triplets are kept.
+/// Rule of the triplets that are kept.
 #[derive(Clone, Copy)]
 pub(super) enum Keeps {
     Band(Band),
@@ -76,7 +76,7 @@ impl<'a> Mined<'a> {
         })
     }
 
-    /// Brings the references in.
+    /// Brings in the references, with their labels and the members of each class.
     pub(super) async fn load(&mut self, known: Rows<'_>, labels: &[u32]) -> Result<()> {
         let numbers = 0..labels.len() as u32;
         let (engine, to) = (self.engine, &mut self.references);
@@ -87,7 +87,7 @@ impl<'a> Mined<'a> {
             .await
     }
 
-    /// Hands on every window there is.
+    /// Hands on all windows.
     pub(super) async fn list<F: FnMut(&[[u32; 3]]) -> Result<()>>(
         &mut self,
         keeps: Keeps,
@@ -106,8 +106,8 @@ impl<'a> Mined<'a> {
         self.end().await
     }
 
-    /// Computes the similarities of the anchors from `first` on, as many as make a slice, and gives which these are and how
-    /// many pairs they are in.
+    /// Computes the similarities of as many anchors from `first` on as make a slice; returns the range of these anchors and their
+    /// number of pairs.
     pub(super) async fn next_block(
         &mut self,
         anchors: Rows<'_>,
@@ -125,12 +125,12 @@ impl<'a> Mined<'a> {
         Ok((block, pairs))
     }
 
-    /// All triplets there are.
+    /// All valid triplets.
     pub(super) fn all(&self) -> &'a Triplets<'a> {
         self.all
     }
 
-    /// Triplets that a window holds at most.
+    /// The most triplets of a window.
     pub(super) fn room(&self) -> usize {
         self.cut.triplets
     }
@@ -140,12 +140,12 @@ impl<'a> Mined<'a> {
         self.engine.breathe().await
     }
 
-    /// So many similarities of the block, from `first` on.
+    /// `count` similarities of the block, from `first` on.
     pub(super) async fn view_similarities(&self, first: u64, count: u64) -> Result<Cow<'_, [f32]>> {
         self.engine.view(&self.similarities, first, count).await
     }
 
-    /// Hands on triplets that were not made on the engine, and empties their list.
+    /// Hands on triplets that were made on the host, and empties their list.
     pub(super) async fn hand_on_host<F: FnMut(&[[u32; 3]]) -> Result<()>>(
         &mut self,
         triplets: &mut Vec<[u32; 3]>,
@@ -163,12 +163,12 @@ impl<'a> Mined<'a> {
         Ok(())
     }
 
-    /// How many triplets were handed on, and the checksum where one was asked for.
+    /// Number of triplets that were handed on, and the checksum if one was asked for.
     pub(super) async fn end(&self) -> Result<(u64, u32)> {
         self.window.end(self.engine).await
     }
 
-    /// Computes the similarities of a block of anchors, and gives how many pairs they are in.
+    /// Computes the similarities of a block of anchors, and returns their number of pairs.
     async fn similarities(&mut self, anchors: Rows<'_>, block: Range<usize>) -> Result<usize> {
         let mut pairs = 0;
         let row = |anchor| {
@@ -207,7 +207,7 @@ impl<'a> Mined<'a> {
         Ok(pairs as usize)
     }
 
-    /// Hands on what a band keeps of so many pairs, a batch at a time.
+    /// Hands on the triplets in a band of `pairs` pairs, a batch at a time.
     async fn band<F: FnMut(&[[u32; 3]]) -> Result<()>>(
         &mut self,
         band: Band,
@@ -231,7 +231,7 @@ impl<'a> Mined<'a> {
         Ok(())
     }
 
-    /// Hands on one triplet for each of so many pairs.
+    /// Hands on one triplet for each of `pairs` pairs.
     async fn facenet<F: FnMut(&[[u32; 3]]) -> Result<()>>(
         &mut self,
         rows: usize,
@@ -275,7 +275,7 @@ impl<'a> Mined<'a> {
         Ok(())
     }
 
-    /// Counts what a batch keeps, and hands it on in windows.
+    /// Counts the triplets that a batch keeps, and hands them on in windows.
     async fn batch<F: FnMut(&[[u32; 3]]) -> Result<()>>(
         &mut self,
         batch: &Batch,

@@ -13,7 +13,7 @@ use crate::engine::{DeviceVec, Engine};
 use crate::kernels::triplets::{Row, valid};
 use crate::mining::triplets::Triplets;
 
-/// Operations that writing a triplet counts as.
+/// Operations that are accounted for writing a triplet.
 const OPERATIONS: f64 = 32.0;
 
 /// Any window `[t0, t1)` of the list of all valid triplets, written to one buffer on the engine.
@@ -28,10 +28,10 @@ pub struct Windows<'a> {
 }
 
 impl<'a> Windows<'a> {
-    /// Creates the buffers, of which the window has `window_bytes` at most.
+    /// Creates the buffers; the window has at most `window_bytes`.
     ///
     /// # Errors
-    /// What [`ListingSpec::plan`] refuses; [`Error::Device`].
+    /// Errors of [`ListingSpec::plan`]; [`Error::Device`].
     pub async fn new(engine: &'a Engine, all: &'a Triplets<'a>, window_bytes: u64) -> Result<Self> {
         let spec = ListingSpec {
             anchors: all.anchors(),
@@ -57,7 +57,7 @@ impl<'a> Windows<'a> {
         Ok(windows)
     }
 
-    /// Triplets that a window holds at most.
+    /// The most triplets of a window.
     pub fn room(&self) -> u64 {
         self.cut.triplets as u64
     }
@@ -91,7 +91,7 @@ impl<'a> Windows<'a> {
         )
     }
 
-    /// Hands on every window there is.
+    /// Hands on all windows.
     pub(super) async fn list<F: FnMut(&[[u32; 3]]) -> Result<()>>(
         &mut self,
         outlet: &mut Outlet<F>,
@@ -107,7 +107,7 @@ impl<'a> Windows<'a> {
         self.window.end(self.engine).await
     }
 
-    /// Writes a window, in slices of as many anchors as there is room for.
+    /// Writes a window, in slices of as many anchors as fit the buffer.
     async fn write(&mut self, window: Range<u64>) -> Result<()> {
         let mut t = window.start;
         while t < window.end {

@@ -1,5 +1,5 @@
-//! [`search_across`]: the nearest references of other groups than the query's own. One search a group, of the references that are not in
-//! it: the device holds no more than a search does.
+//! [`search_across`]: the nearest references of other groups than the query's own. Runs one search a group, among the references
+//! that are not in it: the device needs no more memory than for a search.
 
 use super::{KnnIndex, Neighbors};
 use crate::base::error::{Error, Result};
@@ -10,15 +10,15 @@ use crate::data::RowSource;
 use crate::data::groups;
 use crate::engine::Engine;
 
-/// Finds the `k` nearest references of every query that are of another group, such as a donor or a camera, exactly: nearest first,
+/// Finds the exact `k` nearest references of every query that are of another group, such as a donor or a camera: nearest first,
 /// then by number. `queries` and `references` are rows with a group each; without references the queries search each other.
 ///
-/// The references of a search are copied: beside the budget the host holds all rows once more. `progress` hears how many queries
-/// of how many are done.
+/// The references of a search are copied: beside the budget the host holds all rows once more. `progress` receives the number of
+/// queries done and the number of all.
 ///
 /// # Errors
-/// [`Error::Config`] where a group leaves fewer than `k` references; [`Error::Data`] where not every row has a group; as
-/// [`KnnIndex::new`] and [`KnnIndex::search`].
+/// [`Error::Config`] if a group leaves fewer than `k` references; [`Error::Data`] if a row has no group; as [`KnnIndex::new`] and
+/// [`KnnIndex::search`].
 pub async fn search_across(
     engine: &Engine,
     queries: (&RowSource, &[String]),
@@ -74,7 +74,7 @@ pub async fn search_across(
     Ok(found)
 }
 
-/// Some rows by themselves.
+/// Copy of the rows with these numbers.
 async fn taken(rows: &RowSource, numbers: &[u32]) -> Result<RowSource> {
     let mut values = Vec::new();
     rows.read(numbers, &mut values).await?;

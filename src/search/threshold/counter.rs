@@ -1,5 +1,5 @@
-//! [`PairCounter`]: counts the pairs of a side by their similarity, block by block. The engine computes the similarities of some
-//! rows with some others; they come back to be counted, and the matrix of all never exists.
+//! [`PairCounter`]: counts the pairs of a side by their similarity, block by block. The engine computes a block of similarities,
+//! the host counts it, and the matrix of all never exists.
 
 use std::borrow::Cow;
 
@@ -22,27 +22,27 @@ use crate::kernels::{self, similarities, stride};
 use crate::model::unit_rows::UnitRows;
 use crate::search::evaluation::{Classes, count, sorted};
 
-/// The most rows that ask at once, and that they are compared with at once.
+/// The most queries of a block, and the most references that they are compared with at once.
 const BLOCK_ROWS: u64 = 16_384;
 const CHUNK_ROWS: u64 = 4096;
-/// The fewest of the latter that a plan comes down to.
+/// The fewest references at once in a plan.
 const FEWEST_ROWS: u64 = 64;
-/// As many similarities as one read brings back.
+/// Similarities that one read brings back.
 const READ_FLOATS: u64 = STAGING_BYTES / 4;
 const ADVICE: &str = "raise the budget, or use fewer dimensions";
 
-/// What counting the pairs of a side has to have room for.
+/// Sizes that a count of pairs needs memory for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThresholdSpec {
     /// Rows of the largest side.
     pub rows: usize,
     /// Columns of a row.
     pub dim: usize,
-    /// Rows that ask, at most: each is paired with all others.
+    /// The most queries: each is paired with all other rows.
     pub queries: usize,
 }
 
-/// How the work is cut.
+/// Block sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cut {
     queries: usize,
@@ -51,7 +51,7 @@ struct Cut {
 }
 
 impl ThresholdSpec {
-    /// The spec for sides of so many rows, of which this many ask; 0 is all.
+    /// Spec for sides with these numbers of rows, `queries` of them queries; 0 is all.
     pub fn of(sides: &[usize], dim: usize, queries: usize) -> Self {
         let rows = sides.iter().copied().max().unwrap_or(0);
         Self {
@@ -91,13 +91,13 @@ impl ThresholdSpec {
         })
     }
 
-    /// Pairs of a row that asks with another row, each once.
+    /// Pairs of a query with another row, each once.
     fn pairs(&self) -> u64 {
         let (queries, rows) = (self.queries as u64, self.rows as u64);
         queries * (queries.saturating_sub(1)) / 2 + queries * (rows - queries)
     }
 
-    /// Similarities that are computed for them, and come back: where only some rows ask, two of those meet twice.
+    /// Similarities that are computed for the pairs; if only some rows are queries, a pair of two queries is computed twice.
     fn compared(&self) -> u64 {
         match self.queries == self.rows {
             true => self.pairs(),
@@ -105,7 +105,7 @@ impl ThresholdSpec {
         }
     }
 
-    /// The largest blocks that the room holds.
+    /// The largest blocks that fit the room.
     fn fit(&self, room: &Room) -> Result<Cut> {
         let cut = self.cut(room);
         let plan_in = |room: &Room| self.buffers(&self.cut(room));
@@ -116,7 +116,7 @@ impl ThresholdSpec {
     fn cut(&self, room: &Room) -> Cut {
         let row_bytes = 4 * stride(self.dim).max(4) as u64;
         let (rows, queries) = (self.rows.max(1) as u64, self.queries.max(1) as u64);
-        // What is left beside the rounding of every buffer.
+        // Bytes that remain beside the rounding of every buffer.
         let free = room.free_bytes.saturating_sub(4 * 16);
         let most = room.max_buffer_bytes / row_bytes;
         let references = (free / 4 / row_bytes).min(CHUNK_ROWS).min(most);
@@ -156,13 +156,13 @@ impl ThresholdSpec {
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
     pub(super) counts: PairCounts,
-    /// The class of each row.
+    /// Class of each row.
     pub(super) labels: Vec<u32>,
-    /// The group of each, where pairs within a group do not count.
+    /// Group of each row, if pairs within a group do not count.
     pub(super) groups: Option<Vec<u32>>,
-    /// Rows that asked.
+    /// Number of queries.
     pub(super) queries: usize,
-    /// By row, its pairs of one class and of two; in error are those at a threshold, where one was given.
+    /// Pairs of one class, and pairs of two, by row; `errors` are those at a threshold, if one was given.
     pub(super) units: [Vec<Unit>; 2],
 }
 
@@ -175,11 +175,11 @@ pub(crate) struct PairCounter {
     cut: Cut,
 }
 
-/// A block of similarities on its way back.
+/// A block of similarities that is being read back.
 struct Waiting {
-    /// The rows that ask, as places among those that do.
+    /// Queries of the block, as places among the queries.
     asking: std::ops::Range<usize>,
-    /// The rows that they are compared with.
+    /// Rows that they are compared with.
     references: std::ops::Range<usize>,
     values: Fetch<f32>,
 }
@@ -203,11 +203,11 @@ impl PairCounter {
         })
     }
 
-    /// Counts every pair of a row in `asking`, ascending places, with another row of the side, of another group where rows have groups,
-    /// each pair once; those that are in error at an edge also by row. The engine's listener hears how many pairs are done.
+    /// Counts every pair of a query in `asking`, ascending places, with another row of the side, of another group if rows have
+    /// groups, each pair once; pairs in error at `edge` also by row. The engine's listener receives the number of pairs done.
     ///
     /// # Errors
-    /// What reading rows says; [`Error::Device`], [`Error::NoMemory`], and [`Error::Stopped`] between slices.
+    /// Errors of reading rows; [`Error::Device`], [`Error::NoMemory`], and [`Error::Stopped`] between slices.
     pub(crate) async fn count(
         &mut self,
         slices: &mut Slices<'_>,
@@ -244,7 +244,7 @@ impl PairCounter {
             let places = block.iter().copied();
             rows.bring_among(slices, places, &mut self.queries, 0)
                 .await?;
-            // Where everyone asks, a row has met those before it already.
+            // If all rows are queries, a row was compared with those before it already.
             let start = if everyone { first } else { 0 };
             for reference in (start..count).step_by(self.cut.references) {
                 let references = reference..count.min(reference + self.cut.references);
@@ -302,18 +302,18 @@ impl PairCounter {
     }
 }
 
-/// Counts what came back.
+/// Host counts of the blocks that were read back.
 struct Tally<'a> {
     labels: &'a [u32],
     groups: Option<&'a [u32]>,
-    /// What says class and group of each row.
+    /// Key of each row's class and group.
     keys: Cow<'a, [u32]>,
     asking: &'a [u32],
-    /// By row, whether it asks.
+    /// 1 for each row that is a query, else 0.
     asks: Vec<u8>,
     edge: usize,
     counts: PairCounts,
-    /// By row, its pairs of one class below the edge, and of two at or above it.
+    /// Pairs of one class below the edge, and pairs of two at or above it, by row.
     errors: [Vec<u32>; 2],
 }
 
@@ -332,14 +332,14 @@ impl<'a> Tally<'a> {
             keys,
             asking,
             asks,
-            // Without one nothing that comes of it is looked at.
+            // Without an edge, nothing reads the errors.
             edge: edge.unwrap_or(EDGES),
             counts: PairCounts::new()?,
             errors: [zeros(rows, "pairs by row")?, zeros(rows, "pairs by row")?],
         })
     }
 
-    /// Counts what was collected.
+    /// Counts the blocks that were collected.
     fn take(&mut self, slices: &mut Slices<'_>, waiting: &mut Vec<Waiting>) {
         for block in waiting.drain(..) {
             let values: Vec<f32> = slices.take(block.values);
@@ -354,7 +354,7 @@ impl<'a> Tally<'a> {
     fn row(&mut self, row: usize, references: std::ops::Range<usize>, values: &[f32]) {
         let label = self.labels[row];
         for (other, value) in references.zip(values) {
-            // A pair of two that ask is the earlier one's; and nobody is a pair with itself.
+            // A pair of two queries is counted by the earlier one; and no row is a pair with itself.
             if other <= row && self.asks[other] == 1 {
                 continue;
             }
@@ -380,7 +380,7 @@ impl<'a> Tally<'a> {
 
     fn counted(self) -> Counted {
         let everyone: Vec<u32> = (0..self.labels.len() as u32).collect();
-        // Who asks meets everyone else; the others meet those who ask.
+        // A query is paired with all rows; another row is paired with the queries.
         let groups = self.groups.unwrap_or_default();
         let met =
             [&everyone, self.asking].map(|rows| Met::of(rows, self.labels, groups, &self.keys));
@@ -407,12 +407,12 @@ impl<'a> Tally<'a> {
     }
 }
 
-/// How many rows somebody meets: in all, by class, by group, and by both.
+/// Numbers of rows that a row may be paired with: in all, by class, by group, and by both.
 struct Met {
     all: u64,
     of_class: Vec<u32>,
     of_group: Vec<u32>,
-    /// What says both of each, ascending.
+    /// Key of class and group of each row, ascending.
     of_both: Vec<u32>,
 }
 
@@ -430,13 +430,14 @@ impl Met {
         }
     }
 
-    /// By a row of this class, and maybe of a group with what says both, which is `one` of them or not: all, and those of its class.
+    /// Partners of a row of this class, and of this group with its key if rows have groups: all, and those of its class. `one`: the
+    /// row is among the counted rows.
     fn by(&self, class: u32, group: Option<(u32, u32)>, one: bool) -> [u64; 2] {
         let of = |counts: &[u32], at: u32| counts.get(at as usize).copied().unwrap_or(0).into();
         let [all, own] = [self.all, of(&self.of_class, class)];
         match group {
             None => [all, own].map(|met| met - u64::from(one)),
-            // Itself is of its group.
+            // The row itself is of its group.
             Some((group, key)) => [
                 all - of(&self.of_group, group),
                 own - u64::from(count(&self.of_both, key)),
@@ -446,7 +447,7 @@ impl Met {
 }
 
 impl Counted {
-    /// Refuses a side in which nothing can be told apart.
+    /// Refuses a side without pairs of one class or of two.
     pub(super) fn check(&self, side: &str) -> Result<()> {
         let [same, different] = self.counts.pairs();
         let why = match (same, different) {
@@ -462,12 +463,12 @@ impl Counted {
         )))
     }
 
-    /// By class, its pairs.
+    /// Pairs by class.
     pub(super) fn by_class(&self, same: bool) -> Vec<Unit> {
         self.by(&self.labels, same)
     }
 
-    /// By class or group of each row, its pairs.
+    /// Pairs by the class or group of each row.
     pub(super) fn by(&self, numbers: &[u32], same: bool) -> Vec<Unit> {
         let mut units = vec![Unit::default(); class_counts(numbers).len()];
         for (number, unit) in numbers.iter().zip(&self.units[usize::from(!same)]) {

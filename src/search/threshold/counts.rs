@@ -1,16 +1,15 @@
-//! [`PairCounts`]: how many pairs of rows have which similarity, those of one class and those of two, and the rates that
-//! follow.
+//! [`PairCounts`]: numbers of pairs of rows by similarity, those of one class and those of two, and the rates that follow.
 
 use crate::base::error::Result;
 use crate::base::memory::zeros;
 
-/// Bins of a similarity of 1: a bin is 0.00002 wide, so that every edge has five digits.
+/// Bins per unit of similarity: a bin is 0.00002 wide, so that every edge has five digits.
 const PER_UNIT: usize = 50_000;
 
-/// Edges from -1 to 1; a bin begins at each, and the last holds what is 1 or, rounded, above.
+/// Edges from -1 to 1; a bin begins at each, and the last holds similarities of 1 or, by rounding, above.
 pub(super) const EDGES: usize = 2 * PER_UNIT + 1;
 
-/// The similarity at which a bin begins.
+/// Similarity at which a bin begins.
 pub(super) fn edge(bin: usize) -> f64 {
     (bin as f64 - PER_UNIT as f64) / PER_UNIT as f64
 }
@@ -21,7 +20,7 @@ pub(super) fn bin(similarity: f32) -> usize {
     bin.clamp(0, EDGES as i64 - 1) as usize
 }
 
-/// Pairs by the bin of their similarity, and what they are pairs of.
+/// Pairs of one class and pairs of two, by the bin of their similarity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PairCounts {
     /// Pairs of one class, `[EDGES]`.
@@ -43,12 +42,12 @@ impl PairCounts {
         })
     }
 
-    /// Pairs of one class, and of two.
+    /// Pairs of one class, and pairs of two.
     pub(super) fn pairs(&self) -> [u64; 2] {
         [self.same.iter().sum(), self.different.iter().sum()]
     }
 
-    /// By edge, pairs of two classes that are at or above it, and pairs of one that are below.
+    /// Pairs of two classes at or above each edge, and pairs of one class below it, by edge.
     pub(super) fn errors(&self) -> impl Iterator<Item = [u64; 2]> {
         let [_, mut let_in] = self.pairs();
         let mut missed = 0;
@@ -61,28 +60,28 @@ impl PairCounts {
         })
     }
 
-    /// By edge, the false match rate and the false non-match rate; both counts of pairs are above 0.
+    /// False match rate and false non-match rate, by edge; both counts of pairs are above 0.
     pub(super) fn rates(&self) -> impl Iterator<Item = [f64; 2]> {
         let [same, different] = self.pairs().map(|pairs| pairs as f64);
         self.errors()
             .map(move |[let_in, missed]| [let_in as f64 / different, missed as f64 / same])
     }
 
-    /// The lowest edge at which no more than this part of the pairs of two classes is let in.
+    /// Lowest edge at which at most this part of the pairs of two classes is let in.
     pub(super) fn lowest_edge(&self, rate: f64) -> Option<usize> {
         let [_, different] = self.pairs();
-        // A product that should be whole is taken for that.
+        // The tolerance keeps products that should be whole numbers from falling below them.
         let most = rate * different as f64 * (1.0 + 1e-12);
         self.errors().position(|[let_in, _]| let_in as f64 <= most)
     }
 
-    /// Where both rates are equal, and the similarity there: on the line between the two edges that it lies between.
+    /// Rate at which both rates are equal, and the similarity there: interpolated linearly between two edges.
     pub(super) fn equal_error(&self) -> (f64, f64) {
         let mut before = [1.0, 0.0];
         for (bin, [let_in, missed]) in self.rates().enumerate() {
             let (gap, gap_before) = (let_in - missed, before[0] - before[1]);
             if gap <= 0.0 {
-                // The first edge has both rates at their ends, so there is one before.
+                // The rates at the first edge are 1 and 0, so there is an edge before.
                 let part = gap_before / (gap_before - gap);
                 let rate = before[0] + part * (let_in - before[0]);
                 let from = edge(bin.saturating_sub(1));
@@ -90,12 +89,12 @@ impl PairCounts {
             }
             before = [let_in, missed];
         }
-        // Past the last edge nothing is let in and everything missed.
+        // Past the last edge nothing is let in and everything is missed.
         let gap = before[0] - before[1];
         (before[0] - gap / (gap + 1.0) * before[0], edge(EDGES - 1))
     }
 
-    /// How often a pair of one class is more similar than a pair of two; those of one bin count half.
+    /// Probability that a pair of one class is more similar than a pair of two; pairs in one bin count half.
     pub(super) fn area_under_curve(&self) -> f64 {
         let [same, different] = self.pairs().map(|pairs| pairs as f64);
         let (mut below, mut area) = (0.0, 0.0);
@@ -153,7 +152,7 @@ mod tests {
         assert_eq!(rates[bin(0.5625)], [0.1, 1.0 / 3.0]);
         assert_eq!(rates[0], [1.0, 0.0]);
         assert_eq!(rates[EDGES - 1], [0.0, 2.0 / 3.0]);
-        // Where different rows are the same in all digits there is none.
+        // If a pair of different classes has similarity 1, there is no such edge.
         assert_eq!(
             super::tests::counts(&[1.0], &[1.0, 0.0]).lowest_edge(0.4),
             None
@@ -168,7 +167,7 @@ mod tests {
         let (rate, at) = counts(&[0.0, 0.5], &[0.25, -0.5]).equal_error();
         assert_eq!(rate, 0.5);
         assert!((0.0..=0.25002).contains(&at), "{at}");
-        // All the same: the line from the last edge to beyond.
+        // All equal: the line from the last edge to beyond.
         assert_eq!(counts(&[1.0], &[1.0]).equal_error().0, 0.5);
     }
 

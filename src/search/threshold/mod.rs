@@ -1,8 +1,9 @@
-//! Which similarity means the same class. Takes unit rows with labels, counts their pairs by similarity, chooses on one side the
-//! lowest threshold that lets in a given part of the pairs of different classes, and reports what it does on another.
+//! Threshold of similarity at which two rows are of the same class. Takes unit rows with labels, counts their pairs by similarity,
+//! chooses on one side the lowest threshold that lets in a given part of the pairs of different classes, and reports its rates on
+//! another.
 //!
-//! The words are those of ISO/IEC 19795-1 and NIST: the **false match rate** (FMR) is the part of the pairs of different classes
-//! at or above the threshold, the **false non-match rate** (FNMR) the part of the pairs of the same class below it.
+//! The words are those of ISO/IEC 19795-1 and NIST: the **false match rate** (FMR) is the part of the pairs of different classes at
+//! or above the threshold, the **false non-match rate** (FNMR) the part of the pairs of the same class below it.
 
 mod counter;
 mod counts;
@@ -25,24 +26,25 @@ use crate::engine::pace::{Pace, Slices};
 use crate::model::unit_rows::UnitRows;
 use crate::search::evaluation::{Classes, Rows, choose};
 
-/// False match rates to choose from where none is asked for: the least that lets in as many pairs as the rule of 30 takes.
+/// False match rates to choose from if none is asked for: the lowest that lets in as many pairs as the rule of 30 needs.
 const RATES: [f64; 3] = [0.001, 0.01, 0.1];
 
-/// Pairs in error that a rate takes, to be within 30 % of it in 9 of 10 samples (Doddington and others 2000, the rule of 30).
+/// Pairs in error that a measured rate needs, to be within 30 % of the true one in 9 of 10 samples (Doddington and others 2000, the
+/// rule of 30).
 const ENOUGH: f64 = 30.0;
 
 /// Edges from one point of a [`Curve`] to the next: 0.005.
 const STEP: usize = 250;
 
-/// What is asked for.
+/// Settings of a threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ThresholdConfig {
     /// The part of the pairs of different classes that may be let in on the side that is fitted; without it 0.001, or 0.01 or 0.1
-    /// where fewer than 30 pairs would be.
+    /// if fewer than 30 pairs would be.
     pub false_match_rate: Option<f64>,
-    /// Rows of a side that ask, seeded: each is paired with all other rows of the side. 0 is all.
+    /// Rows of a side that are queries, a seeded choice: each is paired with all other rows of the side. 0 is all.
     pub queries: usize,
-    /// What chooses them.
+    /// Seed of the choice of queries.
     pub seed: u64,
 }
 
@@ -71,12 +73,12 @@ impl ThresholdConfig {
     }
 }
 
-/// What the pairs of one side say of a threshold.
+/// Rates of a threshold on the pairs of one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PairRates {
     /// Rows of the side.
     pub rows: u64,
-    /// Rows that asked.
+    /// Rows that were queries.
     pub queries: u64,
     /// Classes that have a row.
     pub classes: u64,
@@ -84,66 +86,66 @@ pub struct PairRates {
     pub same_pairs: u64,
     /// Pairs of different classes.
     pub different_pairs: u64,
-    /// Of those, how many are at or above the threshold.
+    /// Pairs of different classes at or above the threshold.
     pub false_matches: u64,
-    /// Of the pairs of the same class, how many are below it.
+    /// Pairs of the same class below the threshold.
     pub false_non_matches: u64,
     /// The part of the pairs of different classes at or above the threshold (FMR).
     pub false_match_rate: f64,
     /// The part of the pairs of the same class below it (FNMR).
     pub false_non_match_rate: f64,
-    /// Where the rate may be for other rows, in 95 of 100 cases; nothing on the side that was fitted.
+    /// 95 % interval of the false match rate for other rows; `None` on the side that was fitted.
     pub false_match_interval: Option<[f64; 2]>,
-    /// The same of the false non-match rate.
+    /// 95 % interval of the false non-match rate for other rows; `None` on the side that was fitted.
     pub false_non_match_interval: Option<[f64; 2]>,
-    /// The rate at the similarity where both are equal (EER).
+    /// Rate at the similarity at which both rates are equal (EER).
     pub equal_error_rate: f64,
-    /// That similarity.
+    /// Similarity at which both rates are equal.
     pub equal_error_threshold: f64,
-    /// How often a pair of the same class is more similar than one of different classes (AUC); ties count half.
+    /// Probability that a pair of the same class is more similar than one of different classes (AUC); ties count half.
     pub area_under_curve: f64,
 }
 
-/// Both rates over the similarity, every 0.005 from -1 to 1, the ends included.
+/// Both rates by similarity, every 0.005 from -1 to 1, the ends included.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     /// The similarities.
     pub threshold: Vec<f64>,
     /// The false match rate of the side that was fitted.
     pub fit_false_match_rate: Vec<f64>,
-    /// Its false non-match rate.
+    /// The false non-match rate of the side that was fitted.
     pub fit_false_non_match_rate: Vec<f64>,
     /// The false match rate of the side that is reported on; empty without one.
     pub test_false_match_rate: Vec<f64>,
-    /// Its false non-match rate.
+    /// The false non-match rate of the side that is reported on; empty without one.
     pub test_false_non_match_rate: Vec<f64>,
 }
 
-/// A threshold, and what it does.
+/// A threshold and its rates.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ThresholdReport {
     /// Similarities at or above this mean the same class: a multiple of 0.00002.
     pub threshold: f64,
-    /// The false match rate that it was fitted to.
+    /// The false match rate that the threshold was fitted to.
     pub rate: f64,
-    /// The side that it was fitted on.
+    /// The side that the threshold was fitted on.
     pub fit: PairRates,
     /// The side that is reported on.
     pub test: Option<PairRates>,
-    /// Whether that side has none of the classes of the other: then classes are the sample, else rows are.
+    /// The reported side has none of the classes of the fitted one: then classes are the sample, else rows are.
     pub new_classes: bool,
     /// The rates over all similarities.
     pub curve: Curve,
-    /// What it means, in a sentence or two.
+    /// Meaning of the threshold, in a sentence or two.
     pub sentence: String,
-    /// What to bear in mind, in sentences.
+    /// Caveats, in sentences.
     pub notes: Vec<String>,
 }
 
-/// A threshold with every count that it stands on.
+/// A threshold with all counts that it is based on.
 #[derive(Clone, Debug)]
 pub struct Threshold {
-    /// What it does.
+    /// The threshold and its rates.
     pub report: ThresholdReport,
     fit: Counted,
     test: Option<Counted>,
@@ -161,7 +163,7 @@ impl Threshold {
         lines.filter(move |(_, fit, test)| before.replace((*fit, *test)) != Some((*fit, *test)))
     }
 
-    /// Makes the report of counts at an edge.
+    /// Makes the report at an edge from the counts of both sides.
     fn of(at: usize, rate: f64, fit: Counted, test: Option<Counted>, new_classes: bool) -> Self {
         let mut notes = Vec::new();
         let test = test.filter(|test| match test.check("test") {
@@ -217,7 +219,7 @@ impl PairRates {
     }
 }
 
-/// The interval of the false non-match rate, of pairs of the `same` class, or else of the false match rate.
+/// Interval of the false non-match rate if `same`, else of the false match rate.
 fn rate_interval(side: &Counted, at: usize, same: bool, by_class: bool) -> Option<[f64; 2]> {
     let [let_in, missed] = side.counts.errors().nth(at)?;
     let [of_same, of_different] = side.counts.pairs();
@@ -254,7 +256,7 @@ impl Curve {
     }
 }
 
-/// The edge for a rate, or for the least of [`RATES`] that the pairs can tell, and the rate.
+/// Edge and rate: for the rate that is asked for, or for the lowest of [`RATES`] that the number of pairs can tell.
 pub(crate) fn fit_edge(fit: &Counted, side: &str, asked: Option<f64>) -> Result<(usize, f64)> {
     fit.check(side)?;
     let [_, different] = fit.counts.pairs();
@@ -270,7 +272,7 @@ pub(crate) fn fit_edge(fit: &Counted, side: &str, asked: Option<f64>) -> Result<
     Ok((at, rate))
 }
 
-/// Puts the counts of both sides together.
+/// Makes the report from the counts of both sides.
 pub(crate) fn report(
     (at, rate): (usize, f64),
     fit: Counted,
@@ -280,14 +282,14 @@ pub(crate) fn report(
     Threshold::of(at, rate, fit, test, new_classes)
 }
 
-/// Finds the threshold of some rows, and reports what it does on others.
+/// Finds the threshold on some rows, and reports its rates on others.
 ///
-/// Similarities are counted in bins of 0.00002. They are computed in f32 and come back block by block; the counts, 1.6 MB a side and
-/// 16 bytes a row, lie beside the budget, as scores do. The engine's listener hears how many pairs are done.
+/// Similarities are counted in bins of 0.00002. They are computed in f32 and come back block by block; the counts, 1.6 MB a side
+/// and 16 bytes a row, lie beside the budget, as scores do. The engine's listener receives the number of pairs done.
 ///
 /// # Errors
-/// [`Error::Config`] for a rate out of its range; [`Error::Data`] when dimensions differ, when a side has no pairs of both kinds, or
-/// when no threshold keeps the rate; [`Error::Refused`] when not even the smallest blocks fit the engine's budget.
+/// [`Error::Config`] for a rate out of its range; [`Error::Data`] if dimensions differ, if a side has no pairs of both kinds, or if
+/// no threshold keeps the rate; [`Error::Refused`] if not even the smallest blocks fit the engine's budget.
 pub async fn find_threshold(
     engine: &Engine,
     fit: Rows<'_>,
@@ -304,10 +306,11 @@ pub async fn find_threshold(
     .await
 }
 
-/// The same of pairs of different groups, such as donors, subjects or cameras: `groups` has the group of each row of both sides.
+/// Finds the threshold by pairs of different groups, such as donors, subjects or cameras: `groups` has the group of each row of
+/// both sides.
 ///
 /// # Errors
-/// As [`find_threshold`]; [`Error::Data`] where not every row has a group.
+/// As [`find_threshold`]; [`Error::Data`] if a row has no group.
 pub async fn find_threshold_across(
     engine: &Engine,
     (fit, fit_groups): (Rows<'_>, &[String]),
@@ -322,7 +325,7 @@ pub async fn find_threshold_across(
     find_across(engine, [fit, tested], test.is_some(), groups, config).await
 }
 
-/// Of the pairs of both sides, or of the first alone where none is tested.
+/// Finds the threshold by the pairs of both sides, or of the first alone if not `is_tested`.
 async fn find_across(
     engine: &Engine,
     [fit, reported]: [Rows<'_>; 2],
@@ -364,7 +367,7 @@ async fn find_across(
     Ok(report((at, rate), fitted, Some(tested), new_classes))
 }
 
-/// The number of each text among the different ones, in label order.
+/// Number of each text among the different ones, in label order.
 fn numbered(texts: &[String]) -> Vec<u32> {
     let names = classes(texts);
     let numbers: HashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();

@@ -1,9 +1,9 @@
-//! What a threshold means, in sentences.
+//! Sentences of a threshold report.
 
 use super::{ENOUGH, PairRates, ThresholdReport};
 use crate::base::error::Error;
 
-/// "1,234": digits in threes.
+/// A number with its digits in groups of three: "1,234".
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -25,7 +25,7 @@ fn short(value: f64) -> String {
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// Of how many pairs one is in error, about: the least power of ten from 1,000 on.
+/// Number of pairs that a rate is expressed in: the least power of ten from 1,000 on of which about one is in error.
 fn base(rate: f64) -> f64 {
     let mut base = 1000.0;
     while rate * base < 0.95 && base < 1e9 {
@@ -34,7 +34,7 @@ fn base(rate: f64) -> f64 {
     base
 }
 
-/// "of 1,000 pairs of different classes 1.2 are let in (0.8 to 1.9)", where so many pairs were counted; of fewer, "of the 40 pairs".
+/// "of 1,000 pairs of different classes 1.2 are let in (0.8 to 1.9)"; "of the 40 pairs" if fewer were counted.
 fn part(rate: f64, interval: Option<[f64; 2]>, pairs: u64, of: &str, done: &str) -> String {
     let high = interval.map_or(rate, |[_, high]| high);
     let base = base(if rate > 0.0 { rate } else { high.max(1e-9) });
@@ -56,7 +56,7 @@ fn part(rate: f64, interval: Option<[f64; 2]>, pairs: u64, of: &str, done: &str)
     )
 }
 
-/// The threshold, and what it lets in and misses on the side that is reported on, or on that which it was fitted on.
+/// The threshold, and the pairs that it lets in and misses on the reported side, or on the fitted one if there is no other.
 pub(super) fn sentence(report: &ThresholdReport) -> String {
     let (on, side): (&str, &PairRates) = match &report.test {
         Some(test) if report.new_classes => {
@@ -85,12 +85,12 @@ pub(super) fn sentence(report: &ThresholdReport) -> String {
     )
 }
 
-/// Why there is nothing to report on.
+/// Reason for a missing report on test rows.
 pub(super) fn no_report(why: &Error) -> String {
     format!("Nothing is reported on test rows: {why}.")
 }
 
-/// What to bear in mind.
+/// Caveats of a report.
 pub(super) fn notes(report: &ThresholdReport) -> Vec<String> {
     let ThresholdReport {
         rate, fit, test, ..

@@ -1,5 +1,5 @@
-//! What a head is compared with: the features of a side as the head sees them, and a linear map of no more outputs fitted
-//! to the training rows, both ranked by the evaluator as its embeddings are.
+//! Baselines of a head: the features of a side as the head sees them, and a linear map of no more outputs fitted to the training
+//! rows, both ranked by the evaluator as embeddings are.
 
 use std::{iter, slice};
 
@@ -23,35 +23,35 @@ use crate::search::metrics::{Metrics, RetrievalSum};
 const PARAMETERS: &str = "linear.parameters";
 const TILE: [&str; 2] = ["linear.batch", "linear.rows"];
 
-/// The place of the linear map on the engine: a model of one layer.
+/// Buffers of the linear map on the engine: a model of one layer.
 #[derive(Debug)]
 pub(super) struct Linear {
     pub(super) model: EmbeddingModel,
     pub(super) tile: Tile,
-    /// Nothing before the fit.
+    /// `None` before the fit.
     fit: Option<Result<Fit, Unfit>>,
 }
 
-/// What came of the fit, as a checkpoint says it; the layer itself is among its arrays.
+/// Result of the fit in a checkpoint; the layer itself is among its arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Fitted {
-    /// It was not tried yet, or there can be none.
+    /// The fit was not tried yet, or there can be none.
     Not,
-    /// There is none, as rows of a class vary in too few directions.
+    /// There is no map, as rows of a class vary in too few directions.
     Singular,
-    /// There is one, and so many of its directions do best, as an earlier version says it. Zeros follow among the arrays.
+    /// Written by earlier versions: this many directions do best. Zeros follow among the arrays.
     Cut(usize),
-    /// So many do best with a constant after them, as an earlier version says it.
+    /// Written by earlier versions: this many directions do best with a constant after them.
     BesideConstant(usize),
-    /// There is one, and these of its outputs do best. Zeros follow among the arrays.
+    /// These outputs of the map do best. Zeros follow among the arrays.
     Chosen(LinearOutputs),
 }
 
-/// The arrays of a checkpoint.
+/// Names of the linear map's arrays in a checkpoint.
 const SAVED: [&str; 2] = ["linear.weight", "linear.bias"];
 
-/// What of a linear map does best on the validation rows, as a layer.
+/// The part of a linear map that does best on the validation rows, as a layer.
 #[derive(Debug)]
 struct Fit {
     layer: LayerWeights,
@@ -79,7 +79,7 @@ impl Linear {
         }
     }
 
-    /// What came of the fit.
+    /// The fitted map, if there is one.
     fn fitted(&self) -> Option<&Fit> {
         self.fit.as_ref()?.as_ref().ok()
     }
@@ -96,11 +96,11 @@ impl Trainer {
         self.score_queries(&what, Map::Raw, &rows, &queries).await
     }
 
-    /// Scores a side through the linear map, with the queries of [`Trainer::score_raw`]; fits it the first time. Nothing
-    /// where there is no such map: [`Trainer::no_linear`] says why.
+    /// Scores a side through the linear map, with the queries of [`Trainer::score_raw`]; fits it the first time. `None` if there is
+    /// no such map: [`Trainer::no_linear`] has the reason.
     ///
     /// # Errors
-    /// As [`Trainer::evaluate`], and what reading the features gives.
+    /// As [`Trainer::evaluate`], and errors of reading the features.
     pub async fn score_linear(&mut self, side: Side) -> Result<Option<Metrics>> {
         self.fit_linear().await?;
         if self.no_linear().is_some() {
@@ -112,7 +112,7 @@ impl Trainer {
             .await
     }
 
-    /// Why there is no linear baseline, as far as is known: a fit may yet fail.
+    /// Reason for a missing linear baseline, as far as is known: a fit may yet fail.
     pub fn no_linear(&self) -> Option<&Unfit> {
         match &self.linear {
             Ok(linear) => linear.fit.as_ref()?.as_ref().err(),
@@ -120,8 +120,8 @@ impl Trainer {
         }
     }
 
-    /// The linear baseline for rows as they are in the file, as a head of one layer; nothing before it was scored, or
-    /// where there is none.
+    /// The linear baseline for rows as they are in the file, as a head of one layer; `None` before it was scored, or if there is no
+    /// such map.
     pub fn linear_head(&self) -> Option<LayerWeights> {
         let fit = self.linear.as_ref().ok()?.fitted()?;
         let mut layer = fit.layer.clone();
@@ -129,12 +129,12 @@ impl Trainer {
         Some(layer)
     }
 
-    /// Outputs of the linear baseline; nothing before it was scored, or where there is none.
+    /// Outputs of the linear baseline; `None` before it was scored, or if there is no such map.
     pub fn linear_outputs(&self) -> Option<LinearOutputs> {
         Some(self.linear.as_ref().ok()?.fitted()?.outputs)
     }
 
-    /// Fits the linear map with several shrinkages, and keeps the one, and those outputs of it, that do best on the validation rows.
+    /// Fits the linear map with several shrinkages, and keeps the map and the outputs that do best on the validation rows.
     pub(super) async fn fit_linear(&mut self) -> Result<()> {
         let Ok(Linear { fit: None, .. }) = &self.linear else {
             return Ok(());
@@ -155,7 +155,7 @@ impl Trainer {
         Ok(())
     }
 
-    /// Saves the linear map, so that no run is fitted twice.
+    /// Saves the linear map, so that it is not fitted again.
     pub(super) fn save_linear(&self, arrays: &mut ArrayWriter) -> Result<Fitted> {
         let Ok(Linear {
             model,
@@ -175,13 +175,13 @@ impl Trainer {
         Ok(Fitted::Chosen(*outputs))
     }
 
-    /// Takes back what was saved.
+    /// Restores the saved linear map.
     pub(super) async fn restore_linear(
         &mut self,
         fitted: Fitted,
         arrays: &ArrayReader<'_>,
     ) -> Result<()> {
-        // Without room for the map there is none, whatever there was elsewhere.
+        // Without memory for the map there is none, even if the saved run had one.
         let Ok(linear) = &mut self.linear else {
             return Ok(());
         };
@@ -223,8 +223,8 @@ impl Trainer {
         Ok(())
     }
 
-    /// The shrinkage and the outputs of the best MAP@R on the validation rows: first the shrinkage with all directions, then fewer
-    /// directions of that one. Of equal ones it is the first; where there are no such rows, the shrinkage of Ledoit and Wolf.
+    /// Shrinkage and outputs of the best MAP@R on the validation rows: first the shrinkage with all directions, then fewer
+    /// directions of that one. Ties go to the first; without validation rows it is the shrinkage of Ledoit and Wolf.
     async fn best_map(&mut self, fit: &LinearFit) -> Result<Result<Fit, Unfit>> {
         let most = self.config.embedding_size;
         let mut maps = Vec::new();
@@ -233,7 +233,7 @@ impl Trainer {
             let Ok(map) = fit.map(shrinkage, most) else {
                 continue;
             };
-            // What could not be taken home is no map to compare with.
+            // A map that could not be exported as a head is no baseline.
             let mut whole = map.layer().clone();
             whole.fold(&self.scaling.scaling);
             if Embedder::check(&[whole]).is_ok() {
@@ -267,9 +267,9 @@ impl Trainer {
         Ok(Ok(Fit { layer, outputs }))
     }
 
-    /// MAP@R of the validation rows through each of these maps: the mean of that among these rows alone, which is what a test side
-    /// gives, and of that among training rows too, which is steadier where rows are few. Not a number where no row has another of
-    /// its class. Waits once for all of them.
+    /// MAP@R of the validation rows through each of these maps: the mean of two scores, that among the validation rows alone, which
+    /// corresponds to the test score, and that among training rows too, which is steadier if rows are few. Not a number if no row
+    /// has another of its class. Waits once for all of them.
     async fn score_maps(&mut self, maps: &[(&LinearMap, LinearOutputs)]) -> Result<Vec<f64>> {
         let watched = &self.setup.watched;
         let (most, seed) = (self.config.evaluate_queries, self.config.data_seed());
@@ -283,7 +283,7 @@ impl Trainer {
         let mut slices = Slices::new(&engine, &mut pace);
         let mut scored = Vec::with_capacity(maps.len());
         for (map, outputs) in maps {
-            // What was recorded before is of other weights.
+            // Commands recorded before are of other weights.
             slices.submit();
             self.set_linear(&map.cut(*outputs)).await?;
             let what = format!("{}, {outputs}", Map::Linear.scoring(Side::Validation));
@@ -310,7 +310,7 @@ impl Trainer {
         Ok(scores)
     }
 
-    /// Puts a layer on the engine. Further outputs are zeros, which change no cosine.
+    /// Uploads a layer as the linear map. Outputs beyond its own are zeros, which change no cosine.
     async fn set_linear(&mut self, layer: &LayerWeights) -> Result<()> {
         let Ok(linear) = &mut self.linear else {
             return Ok(());
@@ -320,11 +320,11 @@ impl Trainer {
         linear.model.set_weights(&self.engine, &[layer]).await
     }
 
-    /// Starts a head without hidden layers at the linear map, as it is scored: outputs beyond its own start at zero, which changes
-    /// no cosine, and learn from there.
+    /// Initializes a head without hidden layers with the linear map, as it is scored: outputs beyond its own start at zero, which
+    /// changes no cosine, and are learned from there.
     ///
     /// # Errors
-    /// [`Error::Config`] where there is no such map, and as [`Trainer::evaluate`].
+    /// [`Error::Config`] if there is no such map, and as [`Trainer::evaluate`].
     pub(super) async fn start_from_linear(&mut self) -> Result<()> {
         self.fit_linear().await?;
         if let Some(unfit) = self.no_linear() {

@@ -1,4 +1,4 @@
-//! The hardest triplets of the last step: what a person asks of a point of the mining plot.
+//! The hardest triplets of the last step, for a click on a point of the mining plot.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,39 +13,39 @@ use crate::kernels::stride;
 /// Triplets of a step, the most violated first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HardestTriplets {
-    /// The step that saw them.
+    /// Step of the triplets.
     pub step: u64,
-    /// Of each anchor one at most: its farthest positive with its nearest negative.
+    /// At most one triplet of each anchor: its farthest positive with its nearest negative.
     pub triplets: Vec<HardTriplet>,
 }
 
-/// A triplet in numbers of the data's rows, as the head placed them when the step began.
+/// A triplet as numbers of the data's rows, with the similarities at the beginning of the step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HardTriplet {
-    /// The anchor's row, of the batch.
+    /// Row of the anchor, of the batch.
     pub anchor: u32,
-    /// The positive's row, of the memory; that of the anchor itself, where an older copy of it lies farthest.
+    /// Row of the positive, of the memory; the anchor's own row if an older copy of it is the farthest.
     pub positive: u32,
-    /// The negative's row, of the memory.
+    /// Row of the negative, of the memory.
     pub negative: u32,
-    /// The class of anchor and positive.
+    /// Class of anchor and positive.
     pub class: String,
-    /// That of the negative.
+    /// Class of the negative.
     pub negative_class: String,
-    /// The similarity of anchor and positive.
+    /// Similarity of anchor and positive.
     pub s_ap: f32,
-    /// That of anchor and negative: the triplet is the harder, the more it is above the other.
+    /// Similarity of anchor and negative: the triplet is the harder, the more this exceeds `s_ap`.
     pub s_an: f32,
 }
 
 impl Trainer {
-    /// From now on the hardest triplets of the last step of an advance come with its reports, every few steps and where all
-    /// that were asked for are done, and only then: [`Trainer::hardest`] no longer waits.
+    /// From now on the hardest triplets of the last step of an advance come with its reports, every few steps and after the last of
+    /// all steps that were asked for. [`Trainer::hardest`] then returns only these and no longer waits.
     pub fn pick_hardest(&mut self) {
         self.picks = true;
     }
 
-    /// Records the search of a step for its hardest triplets, and gives how many places there are to read.
+    /// Records the search of a step for its hardest triplets, and returns the number of places to read.
     pub(super) fn pick(&mut self, commands: &mut Commands, step: LastStep) -> u64 {
         let LastStep {
             first, references, ..
@@ -69,9 +69,9 @@ impl Trainer {
         hardest::places(rows, references)
     }
 
-    /// Picks the `count` hardest triplets of the last step: of each anchor its farthest positive with its nearest
-    /// negative, those where the negative is nearest compared with the positive. Equal ones go by the order in which
-    /// their rows were stored. Nothing before the first step, or after [`Trainer::reset_memory`] until the next.
+    /// Picks the `count` hardest triplets of the last step: of each anchor its farthest positive with its nearest negative, in
+    /// descending order of `s_an - s_ap`. Ties go by the order in which their rows were stored. `None` before the first step, or
+    /// after [`Trainer::reset_memory`] until the next.
     ///
     /// # Errors
     /// [`crate::Error::Device`].

@@ -1,5 +1,5 @@
-//! The weights that did best on the validation rows: they are kept beside those that train, and change places with them when a run
-//! is over.
+//! The weights that did best on the validation rows: they are kept beside the weights in training, and the two are swapped at the
+//! end of a run.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,17 +19,17 @@ pub(super) struct Kept {
     pub(super) state: KeptState,
 }
 
-/// Which weights are where.
+/// State of the kept weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct KeptState {
-    /// The step after which the kept ones stood; nothing while none are kept.
+    /// Step of the kept weights; `None` while none are kept.
     step: Option<u64>,
-    /// Whether the model has them now, and those of the last step are kept in their place.
+    /// The model has the kept weights now, and those of the last step are stored in their place.
     in_use: bool,
 }
 
 impl KeptState {
-    /// Whether there are kept weights.
+    /// Tells if there are kept weights.
     pub(super) fn is_some(self) -> bool {
         self.step.is_some()
     }
@@ -53,7 +53,7 @@ impl Kept {
 }
 
 impl Trainer {
-    /// Keeps the weights as they are now, in place of those that were kept.
+    /// Keeps the current weights, in place of those that were kept.
     pub(crate) fn keep_weights(&mut self) {
         let count = self.model.parameter_count() as u64;
         let mut commands = self.engine.commands();
@@ -67,12 +67,12 @@ impl Trainer {
         self.kept.state.step
     }
 
-    /// Whether the model has the weights that were kept, not those of the last step.
+    /// Tells if the model has the kept weights, not those of the last step.
     pub(crate) fn uses_kept(&self) -> bool {
         self.kept.state.in_use
     }
 
-    /// Gives the model the weights that were kept, or those of the last step back.
+    /// Gives the model the kept weights if `kept`, else those of the last step.
     ///
     /// # Errors
     /// [`crate::Error::Device`].

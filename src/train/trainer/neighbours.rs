@@ -1,4 +1,4 @@
-//! The nearest rows of one row, as the head places them: what a person asks of a point on the map.
+//! Nearest rows of one row by the current head, for a click on a point of the map.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::kernels::knn::{Asked, Search};
 use crate::kernels::stride;
 use crate::model::unit_rows::UnitRows;
 
-/// Neighbours of a row at most.
+/// The most neighbours of a row.
 pub(super) const NEIGHBOURS: usize = 10;
 
 /// A row, and the rows of its side that lie nearest to it.
@@ -20,32 +20,32 @@ pub struct Neighbourhood {
     pub row: u32,
     /// Its class.
     pub class: String,
-    /// The side that it is of, all of whose other rows were searched.
+    /// Side of the row, all of whose other rows were searched.
     pub side: Side,
     /// Steps that the head had done.
     pub step: u64,
-    /// Nearest first: larger similarity, then the place in the side.
+    /// Nearest first: by descending similarity, then by place in the side.
     pub neighbours: Vec<Neighbour>,
 }
 
 /// A row near another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Neighbour {
-    /// Its number in the data set.
+    /// Number of the row in the data set.
     pub row: u32,
     /// Its class.
     pub class: String,
     /// The cosine of the two embeddings.
     pub similarity: f32,
-    /// Whether the two rows are of one class.
+    /// The two rows are of one class.
     pub right: bool,
 }
 
 impl Trainer {
-    /// Finds the ten nearest rows of a row, fewer where its side has fewer: exactly, by the head as it is now, among all
-    /// other rows of the side, which is what an evaluation of that side ranks. Nothing where the row is not of the side.
+    /// Finds the ten nearest rows of a row by the current head, or all if its side has fewer: exactly, among all other rows of the
+    /// side, which are also those that an evaluation of the side ranks. `None` if the row is not of the side.
     ///
-    /// Takes no memory but what the run holds: the rows go where the evaluator has its own.
+    /// Takes no further memory: the rows go to the evaluator's buffers.
     ///
     /// # Errors
     /// As [`Trainer::evaluate`].
@@ -75,7 +75,7 @@ impl Trainer {
         }))
     }
 
-    /// `[similarity's bits, place]` of the rows nearest to the one at `place`.
+    /// `[bits of the similarity, place]` of the rows nearest to the one at `place`.
     async fn nearest(&mut self, rows: &[u32], place: u32) -> Result<Vec<[u32; 2]>> {
         let k = NEIGHBOURS.min(rows.len() - 1);
         if k == 0 {

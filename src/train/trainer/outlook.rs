@@ -1,4 +1,4 @@
-//! What a run will hold and take, before it starts; and what scoring a side in full will, while it goes on.
+//! Forecasts of memory and time: of a run before it starts, and of scoring a side in full while it goes on.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -15,38 +15,38 @@ use crate::rules::losses::Loss;
 use crate::rules::pml::{pml_bytes, pml_pair_bytes, pml_proxy_bytes};
 use crate::search::evaluation::{Cut, EvaluationSpec, Evaluator};
 
-/// The rows that a small run is timed with, their columns and classes.
+/// Rows, columns and classes of the small run that is timed.
 const TIMED_ROWS: usize = 1800;
 const TIMED_DIM: usize = 64;
 const TIMED_CLASSES: usize = 10;
-/// How often the run that is timed advances, at least and at most, and the milliseconds that are enough: first it advances a little, as
-/// its pace is not known, and the memory has to fill.
+/// Fewest and most advances of the timed run, and milliseconds after which it ends: its first advances are short, as its pace is
+/// not known and the memory has to fill.
 const ADVANCES: Range<usize> = 3..40;
 const ENOUGH_MS: f64 = 160.0;
-/// Those at first that do not count.
+/// Milliseconds at first that do not count.
 const COLD_MS: f64 = 60.0;
-/// How much more a run does in the same time: what is timed is small.
+/// Speedup of a real run over the timed one, which is small.
 const LARGER: f64 = 1.1;
 
-/// What a step counts for besides its arithmetic.
+/// Operations that are accounted for a step besides its arithmetic.
 const STEP: f64 = 1e7;
 
-/// What one halving counts for where the place of a similarity among those of the positives is sought: in a step, and where a side is
-/// scored.
+/// Operations that are accounted for one halving in the search for the place of a similarity among those of the positives: in a
+/// step, and in scoring a side.
 const HALVING: f64 = 40.0;
 const HALVING_SCORED: f64 = 18.0;
 
-/// How often the positives are halved until the places of so many references among them are found.
+/// Number of halvings until the places of this many references among the positives are found.
 fn halvings(references: usize, positives: usize) -> f64 {
     references as f64 * (1.0 + positives as f64).log2()
 }
 
-/// What of a run is forecast.
+/// The part of a run that is forecast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// All of it.
+    /// The whole run.
     Run,
-    /// Its steps, and the validation side scored once by the head.
+    /// Steps, and the validation side scored once by the head.
     Training,
     /// The validation side scored by raw features and by the linear map.
     Baselines,
@@ -70,8 +70,8 @@ impl Trainer {
         Self::plan_part(room, dataset, config, rate, Part::Run)
     }
 
-    /// What PML would allocate for the largest step of such a run, in bytes: an estimate, with the memory full and as many rows of each
-    /// class as of any other. As [`crate::StepReport::pml_bytes`] for a step that was taken.
+    /// Bytes that PML would allocate for the largest step of such a run: an estimate, with the memory full and equally many rows of
+    /// each class. Compares with [`crate::StepReport::pml_bytes`] of a step that was taken.
     pub fn plan_pml(dataset: &Dataset, config: &TrainConfig) -> u64 {
         let classes = dataset.class_names.len() as u64;
         let anchors = config.batch_size as u64;
@@ -97,7 +97,7 @@ impl Trainer {
         pml_bytes(anchors, references, triplets)
     }
 
-    /// Forecasts a part of what a run can do; its memory is that of the whole run.
+    /// Forecasts a part of a run; the memory is that of the whole run.
     ///
     /// # Errors
     /// As [`Trainer::plan`].
@@ -138,7 +138,7 @@ impl Trainer {
         let (validation, test) = (&setup.sides.validation, &setup.sides.test);
         let evaluations = steps.div_ceil(every);
         let scored = match part {
-            // The head each time, and the two baselines once.
+            // The head at each evaluation, and the two baselines once.
             Part::Run => vec![
                 (Side::Train, &setup.probe, watched, evaluations + 1),
                 (Side::Validation, &setup.watched, watched, evaluations + 3),
@@ -174,7 +174,7 @@ impl Trainer {
         })
     }
 
-    /// Forecasts [`Trainer::score_fully`]: its memory is what the run holds for evaluations already.
+    /// Forecasts [`Trainer::score_fully`]: its memory is what the run already holds for evaluations.
     pub fn plan_score(&self, side: Side, rate: &Rate) -> Forecast {
         let (sizes, cut) = (&self.setup.sizes, self.evaluator.cut());
         let (rows, queries) = self.all_and_queries(side, 0);
@@ -185,15 +185,15 @@ impl Trainer {
         }
     }
 
-    /// Times a few steps of a small run, for forecasts: some tenths of a second, and a few megabytes that are given back.
-    /// On the CPU, 20 runs of many settings took between 0.6 and 1.5 times as long as forecast; on two threads down to 0.4 times.
+    /// Times a few steps of a small run, for forecasts: some tenths of a second, and a few megabytes that are freed afterwards. On
+    /// the CPU, 20 runs of many settings took between 0.6 and 1.5 times as long as forecast; on two threads down to 0.4 times.
     ///
-    /// Where not even that fits the engine's budget, the rate of a slow device is assumed.
+    /// If not even that fits the engine's budget, the rate of a slow device is assumed.
     ///
     /// # Errors
     /// [`Error::Device`], which costs the engine.
     pub async fn measure_rate(engine: Engine) -> Result<(Engine, Rate)> {
-        // Any rows will do that are not all the same.
+        // Any rows that differ from each other will do.
         let value = |i: usize| (i * 7919 % 1009) as f32 / 1009.0;
         let dataset = Dataset::new(Labelled {
             values: (0..TIMED_ROWS * TIMED_DIM).map(value).collect(),
@@ -227,7 +227,7 @@ impl Trainer {
             let sizes = &trainer.setup.sizes;
             let mined =
                 sizes.mining_operations(false, sizes.anchors) + sizes.seeking(false, TIMED_CLASSES);
-            // The memory only fills.
+            // Mean part of the references that are stored while the memory fills.
             let held =
                 (before + trainer.memory.len()) as f64 / (2 * sizes.references(false)) as f64;
             done += steps * (STEP + sizes.head_operations() + held * mined);
@@ -243,7 +243,7 @@ impl Trainer {
 }
 
 impl Sizes {
-    /// What it counts for to find the places of a step's references, with so many classes; nothing where none is sought.
+    /// Operations that are accounted for finding the places of a step's references, with this many classes; 0 if none are sought.
     fn seeking(&self, alone: bool, classes: usize) -> f64 {
         let references = self.references(alone);
         match self.path {
@@ -254,7 +254,7 @@ impl Sizes {
         }
     }
 
-    /// What scoring rows of these labels takes: their way through the head, and each query's look at all of them.
+    /// Forecast of scoring rows with these labels: the forward pass of the rows, and the comparison of each query with all of them.
     pub(super) fn scoring(
         &self,
         labels: &[u32],

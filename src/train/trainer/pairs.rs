@@ -1,25 +1,24 @@
-//! [`PairHistogram`]: how similar the pairs of a step were, the positives and the negatives: what the miner's band cuts
-//! through.
+//! [`PairHistogram`]: similarities of the positive and the negative pairs of a step, which the miner's band cuts through.
 
 use serde::{Deserialize, Serialize};
 
 use crate::kernels::pair_counts::{BINS, read_pairs};
 
-/// Every anchor of a batch with every reference but its own copy, counted by their similarity.
+/// Histogram over similarity of every pair of an anchor of a batch with a reference other than its own copy.
 ///
 /// Both lists have a count for each of 64 bins of equal width over [-1, 1]; a bin holds its lower bound, the last 1 as well.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PairHistogram {
-    /// The step that saw them.
+    /// Step of the pairs.
     pub step: u64,
     /// Pairs of one class.
     pub positives: Vec<u64>,
-    /// Pairs of two.
+    /// Pairs of two classes.
     pub negatives: Vec<u64>,
 }
 
 impl PairHistogram {
-    /// Reads the counts off a step's report, from where they begin.
+    /// Reads the counts from a step's report; `words` begins at the histogram.
     pub(super) fn read(step: u64, words: &[u32]) -> Self {
         let [positives, negatives] = read_pairs(words);
         Self {
@@ -34,8 +33,7 @@ impl PairHistogram {
         2.0 * bin as f64 / BINS as f64 - 1.0
     }
 
-    /// The similarity that half of the positives are below, as if those of a bin were spread evenly over it; nothing
-    /// without positives.
+    /// Median similarity of the positives, as if those of a bin were spread evenly over it; `None` without positives.
     pub fn median_positive(&self) -> Option<f64> {
         let half = self.positives.iter().sum::<u64>() as f64 / 2.0;
         let mut below = 0.0;

@@ -1,7 +1,7 @@
-//! What a trainer saves, and how it goes on from that bit for bit.
+//! Saves a trainer, and restores it bit for bit.
 //!
-//! All that a later step, score or report follows from is here; whatever is not is computed anew from data and settings
-//! (sides, scaling, plans) or by the next step (activations, the slopes of pairs).
+//! Everything that a later step, score or report depends on is saved; the rest is computed anew from data and settings (sides,
+//! scaling, plans) or by the next step (activations, the slopes of pairs).
 
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,7 @@ const SEEN: &str = "classes_seen";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Saved {
     pub(crate) step: u64,
-    /// The state of the batches' generator, in hexadecimal: JSON has no numbers of 128 bits.
+    /// State of the batches' generator, in hexadecimal: JSON has no numbers of 128 bits.
     generator: String,
     next_id: u32,
     drifted: [f64; 2],
@@ -34,7 +34,7 @@ pub(crate) struct Saved {
     linear: Fitted,
     #[serde(default)]
     kept: KeptState,
-    /// Whether features of one unit are centred: in runs of earlier versions they are left as they come.
+    /// Features of one unit are centred; runs of earlier versions leave them unscaled.
     #[serde(default)]
     pub(crate) centres: bool,
 }
@@ -43,8 +43,7 @@ impl Trainer {
     /// Saves the state after the last step, and nothing of a later one.
     ///
     /// # Errors
-    /// [`Error::Data`] where the last step broke off: what is there is then of no step. [`Error::Device`];
-    /// [`Error::NoMemory`].
+    /// [`Error::Data`] if the last step broke off: the state is then of no step. [`Error::Device`]; [`Error::NoMemory`].
     pub(crate) async fn save(&self, arrays: &mut ArrayWriter) -> Result<Saved> {
         if !self.whole {
             return Err(Error::Data(format!(
@@ -59,7 +58,7 @@ impl Trainer {
             (PARAMETERS, self.model.padded()),
             (MOMENTS[0], &train.moments.first),
             (MOMENTS[1], &train.moments.second),
-            // The next evaluation says how long it is.
+            // The next evaluation reports the length of this gradient.
             (GRADIENT, &train.gradients.parameters),
         ] {
             arrays.vector(name, &mut slices, vector, parameters).await?;
@@ -99,10 +98,10 @@ impl Trainer {
         })
     }
 
-    /// Goes on from what was saved, in a trainer of the same data and settings that has done nothing yet.
+    /// Restores a saved state, in a trainer of the same data and settings that has done nothing yet.
     ///
     /// # Errors
-    /// [`Error::Data`] where no run of these settings comes to that; [`Error::Device`].
+    /// [`Error::Data`] if no run of these settings can have this state; [`Error::Device`].
     pub(crate) async fn restore(&mut self, saved: &Saved, arrays: &ArrayReader<'_>) -> Result<()> {
         let Saved {
             step,

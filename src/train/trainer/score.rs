@@ -16,58 +16,58 @@ use crate::model::unit_rows::UnitRows;
 use crate::search::evaluation::{self, Classes, EvaluationSpec, Queries, Ranking};
 use crate::search::metrics::{Judged, Metrics, Retrieval, RetrievalSum};
 
-/// How well embeddings find their class while training.
+/// Scores of an evaluation while training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
     /// Steps done.
     pub step: u64,
-    /// As many training rows as validation has (whole classes where the split holds classes out).
+    /// Scores of as many training rows as validation has (whole classes if the split holds classes out).
     pub train: Option<Metrics>,
-    /// The validation side.
+    /// Scores of the validation side.
     pub validation: Option<Metrics>,
-    /// How the embeddings lie and the head moves.
+    /// Distribution of the embeddings and movement of the head.
     pub diagnostics: Diagnostics,
 }
 
-/// An evaluation on its way back.
+/// An evaluation whose results are being read back.
 pub(super) struct Scoring {
     rankings: Vec<Option<Ranking>>,
     embedded: Fetch<f32>,
-    /// Of what is embedded first the rows that were asked for.
+    /// Number of the requested rows, which come first in `embedded`.
     rows: usize,
     squares: Fetch<f32>,
     drifted: Fetch<f32>,
     moved: Option<Fetch<f32>>,
 }
 
-/// An evaluation that is there, with the embeddings that were asked for; [`Trainer::see_scored`] gives them.
+/// A complete evaluation, with the embeddings that were asked for; [`Trainer::see_scored`] returns them.
 #[derive(Debug)]
 pub(crate) struct Scored {
     evaluation: Evaluation,
     embeddings: Embeddings,
-    /// [`Trainer::drifted`] after it.
+    /// [`Trainer::drifted`] after this evaluation.
     drifted: [f64; 2],
 }
 
-/// What takes features to what is ranked.
+/// Map from features to the rows that are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Map {
-    /// Nothing: the features as the head sees them, scaled or not.
+    /// Identity: the features as the head sees them, scaled or not.
     Raw,
-    /// The model that is trained.
+    /// The model in training.
     Head,
     /// The linear baseline.
     Linear,
 }
 
-/// What an evaluation while training is at: training rows, then the validation side.
+/// Sides of an evaluation while training, in their order, with their progress messages.
 const EVALUATED: [(Side, &str); 2] = [
     (Side::Train, "scoring training rows"),
     (Side::Validation, "scoring the validation rows"),
 ];
 
 impl Map {
-    /// What a person reads while a side is scored through it.
+    /// Progress message while a side is scored through the map.
     pub(super) fn scoring(self, side: Side) -> String {
         let map = match self {
             Self::Raw => "raw features",
@@ -87,7 +87,7 @@ impl Trainer {
         self.evaluate_and_embed(&[]).await.map(|(scored, _)| scored)
     }
 
-    /// The same, and the unit embeddings of these rows: waits once for all of it.
+    /// Scores as [`Trainer::evaluate`] does, and returns the unit embeddings of these rows too: waits once for both.
     ///
     /// # Errors
     /// As [`Trainer::evaluate`].
@@ -101,7 +101,7 @@ impl Trainer {
         Ok(self.see_scored(scored))
     }
 
-    /// Whether an evaluation is short enough to be sent after steps that nobody waited for.
+    /// Tells if an evaluation is short enough to be sent after steps that are still in flight.
     pub(super) fn scores_are_short(&self) -> bool {
         let operations = [Side::Train, Side::Validation].map(|side| {
             let (rows, queries) = self.rows_and_queries(side);
@@ -114,7 +114,7 @@ impl Trainer {
         operations.iter().sum::<f64>() <= self.evaluation_pace.slice()
     }
 
-    /// Sends an evaluation, and the unit embeddings of these rows, among other work; what it brings is still to be collected.
+    /// Sends an evaluation, and the unit embeddings of these rows, among other work; the results are still to be collected.
     pub(super) async fn score_among(
         &mut self,
         slices: &mut Slices<'_>,
@@ -140,7 +140,7 @@ impl Trainer {
         let train = &self.setup.sides.train;
         let looked_at = evaluation::choose(train.len(), diagnostics::ROWS, self.config.data_seed());
         let looked_at = looked_at.iter().map(|i| train[*i as usize]);
-        // Together with the rows that were asked for: each call may be a submit of its own.
+        // Together with the requested rows: each call may be a submit of its own.
         let all: Vec<u32> = rows.iter().copied().chain(looked_at).collect();
         let embedded = self.embed_among(slices, &all).await?;
         let train = &mut self.train;
@@ -169,7 +169,7 @@ impl Trainer {
         })
     }
 
-    /// What an evaluation brought, once it was collected.
+    /// Results of an evaluation that was collected.
     pub(super) fn read_scored(&self, slices: &mut Slices<'_>, scoring: Scoring) -> Scored {
         let mut metrics = scoring.rankings.into_iter().map(|ranking| {
             let retrieval = ranking?.sum(slices).finish(&|_| String::new());
@@ -213,13 +213,13 @@ impl Trainer {
         }
     }
 
-    /// Counts an evaluation as made: the next one says how embeddings moved since.
+    /// Records an evaluation as made: the next one reports the movement of the embeddings since.
     pub(crate) fn see_scored(&mut self, scored: Scored) -> (Evaluation, Embeddings) {
         self.drifted = scored.drifted;
         (scored.evaluation, scored.embeddings)
     }
 
-    /// What the rows of a side that are scored while training are ranked among, and which of them are queries.
+    /// Rows that a side is ranked among while training, and the places there of its queries.
     pub(super) fn rows_and_queries(&self, side: Side) -> (Vec<u32>, Vec<u32>) {
         let rows = match side {
             Side::Train => &self.setup.probe,
@@ -230,25 +230,25 @@ impl Trainer {
         self.setup.searched(side, rows, most, seed)
     }
 
-    /// What all rows of a side are ranked among, and which `most` of them are queries; 0 is all.
+    /// Rows that all rows of a side are ranked among, and the places there of `most` queries; 0 is all.
     pub(super) fn all_and_queries(&self, side: Side, most: usize) -> (Vec<u32>, Vec<u32>) {
         let rows = self.setup.sides.of(side);
         self.setup
             .searched(side, rows, most, self.config.data_seed())
     }
 
-    /// Lets so many rows be scored at the end of a run; 0 is all.
+    /// Sets the number of rows that are scored at the end of a run; 0 is all.
     pub(crate) fn set_test_queries(&mut self, queries: usize) {
         self.config.test_queries = queries;
     }
 
-    /// Lets the run take so many steps in all.
+    /// Sets the number of steps of the run.
     pub(crate) fn set_steps(&mut self, steps: u64) {
         self.config.steps = steps;
     }
 
-    /// Scores one side by a map for the end of a run: a seeded choice of [`crate::TrainConfig::test_queries`] rows, each against all
-    /// others, and each query by itself. The queries of all maps are the same, in the same order. Nothing where there is no
+    /// Scores one side by a map for the end of a run: a seeded choice of [`crate::TrainConfig::test_queries`] rows, each against
+    /// all others, with the score of each query. The queries of all maps are the same, in the same order. `None` if there is no
     /// such map.
     ///
     /// # Errors
@@ -274,8 +274,8 @@ impl Trainer {
         }))
     }
 
-    /// The means over the same queries by the head, where rows of a row's own group are among its neighbours; nothing where rows have
-    /// no groups.
+    /// Means of the head's scores over the queries of [`Trainer::score_each`], with rows of a row's own group among its
+    /// neighbours; `None` if rows have no groups.
     ///
     /// # Errors
     /// As [`Trainer::evaluate`].
@@ -293,7 +293,7 @@ impl Trainer {
         Ok(retrieval.map(|retrieval| retrieval.metrics))
     }
 
-    /// The means over the queries that are none of `copies`, ascending, by the head; nothing where none of the queries is.
+    /// Means of the head's scores over the queries that are not in `copies`, ascending; `None` if no query is in `copies`.
     ///
     /// # Errors
     /// As [`Trainer::evaluate`].
@@ -312,8 +312,8 @@ impl Trainer {
         self.score_queries(&what, Map::Head, &rows, &queries).await
     }
 
-    /// The same with everything that the ranks say: recall and precision at each k of `at`, and by class.
-    /// `progress` hears how many queries of how many are done.
+    /// All scores of a side by the head, with every row a query: recall and precision at each k of `at`, and scores by class.
+    /// `progress` receives the number of queries done and the number of all.
     ///
     /// # Errors
     /// As [`Trainer::evaluate`].
@@ -339,7 +339,7 @@ impl Trainer {
         Ok(sum.and_then(|sum| sum.finish(&|class| names[class as usize].clone())))
     }
 
-    /// The means over some rows, ranked among others.
+    /// Means over some queries, ranked among `rows`.
     pub(super) async fn score_queries(
         &mut self,
         what: &str,
@@ -355,7 +355,7 @@ impl Trainer {
         Ok(retrieval.map(|retrieval| retrieval.metrics))
     }
 
-    /// Ranks rows among each other and waits for it; nothing where there is no such map.
+    /// Ranks rows among each other and waits for the result; `None` if there is no such map.
     async fn ranked(
         &mut self,
         what: &str,
@@ -376,7 +376,7 @@ impl Trainer {
         Ok(sum)
     }
 
-    /// The same among other work, whose last is still to be collected.
+    /// Ranks rows as [`Trainer::ranked`] does, among other work; the last results are still to be collected.
     #[expect(
         clippy::too_many_arguments,
         reason = "what is ranked, by whom, and who listens"
@@ -434,7 +434,7 @@ impl Trainer {
         let spec = EvaluationSpec::of(&labels, unit.dim(), queries.len());
         let forecast = spec.forecast(evaluator.cut(), MemoryPlan::default(), &Rate::default());
         let brought = forecast.passes as f64 * labels.len() as f64;
-        // Queries of a block also look at the references of its classes alone.
+        // Queries of a block are also compared with the references of their classes, once more.
         let blocks = (queries.len() as u64)
             .div_ceil(forecast.block_queries)
             .max(1);
@@ -473,7 +473,7 @@ impl Trainer {
         Ok(self.unpadded(slices.take(embedded)))
     }
 
-    /// Fetches unit embeddings of these rows, `[rows, stride]`.
+    /// Starts to read the unit embeddings of these rows back, `[rows, stride]`.
     async fn embed_among(&mut self, slices: &mut Slices<'_>, rows: &[u32]) -> Result<Fetch<f32>> {
         let stride = stride(self.model.embedding_size());
         let mut embedded = UnitRows::Embedded {

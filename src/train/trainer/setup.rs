@@ -1,4 +1,4 @@
-//! [`Setup`]: what a run is made of before it starts: sides, sampler, sizes, and the memory plan that follows from them.
+//! [`Setup`]: a run before it starts: sides, sampler, sizes, and the memory plan that follows from them.
 
 use super::baseline::Linear;
 use super::kept::Kept;
@@ -35,17 +35,17 @@ use crate::search::evaluation::{self, Cut, EvaluationSpec, Evaluator};
 use crate::search::knn::Seeker;
 use crate::train::batches::Batches;
 
-/// Steps whose rows go up together at most.
+/// The most steps whose rows are uploaded together.
 const STEPS_PER_UPLOAD: usize = 16;
-/// What a block of anchors may take of thresholds and partial gradients, unless eight anchors take more.
+/// The most bytes of thresholds and partial gradients of a block of anchors, unless eight anchors take more.
 const BLOCK_BYTES: u64 = 32 << 20;
-/// Dispatches of the rest of a step: fewer than this.
+/// Upper bound of the dispatches of a step outside of mining; there are fewer than this.
 pub(super) const STEP_DISPATCHES: u32 = 24;
-/// What the host writes for each row of a step beside its report: its number, and its [`Row`].
+/// Bytes that the host uploads for each row of a step: its number, and its [`Row`].
 const UPLOAD_BYTES_PER_ROW: usize = 4 + size_of::<Row>();
-/// Rows among which validation rows search, at least where as many train.
+/// The fewest rows that validation rows are ranked among, if at least as many train.
 const ENOUGH_SEARCHED: usize = 4096;
-/// Training rows that are scored for comparison where there is no validation side to match.
+/// Training rows that are scored for comparison if there is no validation side to match.
 const PROBE_ROWS: usize = 2000;
 
 pub(super) const MODEL: &str = "model.parameters";
@@ -64,18 +64,18 @@ pub(super) const TILE: [&str; 6] = [
     "evaluate.layer5",
 ];
 
-/// What [`super::Trainer::new`] and [`super::Trainer::plan`] both start from.
+/// Common start of [`super::Trainer::new`] and [`super::Trainer::plan`].
 #[derive(Debug)]
 pub(super) struct Setup {
     pub(super) sides: Sides,
     /// Rows of the validation side that are scored while training.
     pub(super) watched: Vec<u32>,
-    /// Training rows that are scored beside them, so that the two compare like with like.
+    /// Training rows that are scored beside them, so that the two scores are comparable.
     pub(super) probe: Vec<u32>,
-    /// Training rows among which validation rows search too; none where there are validation rows enough, or where their classes
+    /// Training rows that validation rows are ranked among too; empty if there are validation rows enough, or if their classes
     /// never train. A side of a few rows holds too few of a class to be scored within itself.
     beside: Vec<u32>,
-    /// What each row of the data belongs to, where that is left out of its neighbours.
+    /// Group of each row of the data, if a row's own group is left out of its neighbours.
     groups: Option<Vec<u32>>,
     pub(super) sampler: Batches,
     pub(super) sizes: Sizes,
@@ -122,15 +122,15 @@ impl Setup {
         })
     }
 
-    /// The groups of these rows, where they are left out of their neighbours.
+    /// Groups of these rows, if a row's own group is left out of its neighbours.
     pub(super) fn groups_of(&self, rows: &[u32]) -> Option<Vec<u32>> {
         let groups = self.groups.as_ref()?;
         Some(rows.iter().map(|row| groups[*row as usize]).collect())
     }
 
-    /// What the rows of a side, or some of them, are ranked among, ascending, and the places there of `queries` of them, seeded; 0
-    /// is all. Validation rows search training rows too where they are few, and as many training rows are scored among the same;
-    /// test rows search each other alone.
+    /// Rows that the rows of a side, or some of them, are ranked among, ascending, and the places there of `queries` of them, a
+    /// seeded choice; 0 is all. Validation rows are ranked among training rows too if they are few, and as many training rows are
+    /// scored among the same rows; test rows are ranked among each other alone.
     pub(super) fn searched(
         &self,
         side: Side,
@@ -164,55 +164,55 @@ pub(super) struct Sizes {
     pub(super) widths: Vec<usize>,
     pub(super) batch: usize,
     pub(super) memory: usize,
-    /// How anchors are mined that meet the memory, and those that meet only their batch; none where a run has no such step.
+    /// Blocks of anchors in steps with the memory, and in steps with the batch alone; `None` if a run has no such step.
     with_memory: Option<Blocks>,
     alone: Option<Blocks>,
     pub(super) path: Path,
     pub(super) work: RowWork,
-    /// Positives of a row among its batch at most.
+    /// The most positives of a row within its batch.
     positives_of_batch: usize,
     /// The proxies that the loss learns.
     pub(super) proxies: Option<ProxySpec>,
-    /// Whether a miner weighs the rows of a batch.
+    /// A miner weighs the rows of a batch.
     pub(super) weighs_rows: bool,
-    /// Learning rate of the boundary, where the loss learns that.
+    /// Learning rate of the boundary, if the loss learns it.
     pub(super) boundary_lr: Option<f64>,
-    /// What the loss grows by with that boundary, beside what pairs cost.
+    /// Constant part of `dL/d(boundary)`, beside the part that comes from pairs.
     pub(super) boundary_pull: f64,
-    /// Rows that the loss takes as anchors: those of the batch, or the proxies.
+    /// Anchors of the loss: the rows of the batch, or the proxies.
     pub(super) anchors: usize,
-    /// Steps whose rows go up together, and whose reports come back together.
+    /// Steps whose rows are uploaded together, and whose reports come back together.
     pub(super) steps_per_upload: usize,
     pub(super) evaluation: EvaluationSpec,
-    /// Outputs of the linear baseline at most.
+    /// The most outputs of the linear baseline.
     pub(super) linear: Result<usize, Unfit>,
 }
 
-/// How the anchors of a step are mined: a block at a time.
+/// Block sizes of a step's mining.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Blocks {
     /// Anchors of a block.
     pub(super) rows: usize,
-    /// References of an anchor at most: the memory, or the batch.
+    /// The most references of an anchor: the memory, or the batch.
     references: usize,
-    /// Positives of an anchor at most.
+    /// The most positives of an anchor.
     pub(super) positives: usize,
-    /// Triplets of an anchor that are looked at one by one, at most.
+    /// The most triplets of an anchor that are computed one by one.
     looked_at: u64,
-    /// As many where all classes have as many rows.
+    /// Triplets of an anchor that are computed one by one, if all classes have as many rows.
     usually_looked_at: u64,
-    /// Dispatches of a block at most.
+    /// The most dispatches of a block.
     pub(super) dispatches: usize,
 }
 
-/// A plan that fits.
+/// A memory plan that fits.
 pub(super) struct Fit {
     pub(super) plan: MemoryPlan,
-    /// Whether all features stay on the engine.
+    /// All features stay on the engine.
     pub(super) resident: bool,
-    /// Outputs of the linear baseline at most.
+    /// The most outputs of the linear baseline.
     pub(super) linear: Result<usize, Unfit>,
-    /// How evaluations are cut.
+    /// Block sizes of evaluations.
     pub(super) cut: Cut,
 }
 
@@ -227,17 +227,17 @@ pub(super) struct TrainBuffers {
     pub(super) mining: MiningPass,
     pub(super) report: DeviceVec<u32>,
     pub(super) hardest: DeviceVec<Hardest>,
-    /// How much each row of the batch counts, where a miner says so.
+    /// Weight of each row of the batch, if a miner weighs rows.
     pub(super) row_weights: Option<RowWeights>,
     /// The boundary that the loss learns.
     pub(super) boundary: Option<Boundary>,
     /// Sums of squares of the gradient.
     pub(super) squares: DeviceVec<f32>,
-    /// What moves all rows of a batch the same way, where there is a memory.
+    /// Mean gradient of a batch's rows and its running average, if there is a memory.
     pub(super) drift: Drift,
 }
 
-/// What to change where a run does not fit, by what takes the room.
+/// Advice for a run that does not fit, by the buffers that take the most memory.
 const ADVICE: &str = "raise the budget, or lower memory_size, batch_size or the widths";
 const ADVICE_WITHOUT_MEMORY: &str = "raise the budget, or lower batch_size or the widths";
 const ADVICE_WITH_PROXIES: &str = "raise the budget, or lower batch_size, embedding_size, or the proxies of a class where the \
@@ -246,7 +246,7 @@ const ADVICE_BEFORE_MEMORY: &str = "raise the budget, lower batch_size, or set m
      rows of a batch are mined at once";
 
 impl Sizes {
-    /// The files of the kernels that steps and evaluations use.
+    /// Files of the kernels that steps and evaluations use.
     pub(super) fn kernels(&self, config: &TrainConfig) -> Vec<&'static str> {
         let mut files = vec![
             "drift",
@@ -324,7 +324,7 @@ impl Sizes {
             Operands::ProxiesWithRows => (count, batch),
         };
         let blocks = |references: usize, alone: bool| {
-            // Rows that meet proxies draw from their batch.
+            // Steps with proxies draw from the rows of their batch.
             let rows = if alone { batch } else { references };
             let positives = sampler.most_of_a_class(rows).saturating_sub(1);
             let dim = config.embedding_size;
@@ -361,7 +361,7 @@ impl Sizes {
                 dataset.features.dim(),
                 config.embedding_size,
             )
-            // A constant comes after the directions where the head has as many outputs.
+            // A constant comes after the directions if the head has as many outputs.
             .map(|directions| (directions + 1).min(config.embedding_size)),
         })
     }
@@ -371,7 +371,7 @@ impl Sizes {
         TERMS + self.batch.max(self.anchors)
     }
 
-    /// How the anchors of a step are mined, `alone` where they meet only their batch.
+    /// Blocks of a step's mining; `alone`: the references are the batch alone.
     pub(super) fn blocks(&self, alone: bool) -> &Blocks {
         let blocks = if alone {
             &self.alone
@@ -381,40 +381,40 @@ impl Sizes {
         blocks.as_ref().expect("a run's steps are planned")
     }
 
-    /// References of an anchor at most.
+    /// The most references of an anchor.
     pub(super) fn references(&self, alone: bool) -> usize {
         self.blocks(alone).references
     }
 
-    /// Both ways, as far as a run has such steps.
+    /// Blocks of both kinds of steps, as far as a run has them.
     fn all_blocks(&self) -> impl Iterator<Item = &Blocks> {
         self.with_memory.iter().chain(&self.alone)
     }
 
-    /// Floating-point operations of a step, about and at most.
+    /// Floating-point operations of a step: approximate, for the most triplets.
     pub(super) fn step_operations(&self, alone: bool) -> f64 {
         self.head_operations() + self.mining_operations(alone, self.anchors)
     }
 
-    /// Those of a step where all classes have as many rows.
+    /// Floating-point operations of a step, if all classes have as many rows.
     pub(super) fn usual_operations(&self, alone: bool) -> f64 {
         let blocks = self.blocks(alone);
         let of_an_anchor = blocks.operations_of_an_anchor(self.stride(), blocks.usually_looked_at);
         self.head_operations() + self.anchors as f64 * of_an_anchor
     }
 
-    /// Those of its way through the head and back.
+    /// Floating-point operations of a step's forward and backward pass through the head.
     pub(super) fn head_operations(&self) -> f64 {
         self.batch as f64 * 3.0 * self.forward_operations()
     }
 
-    /// Those of mining so many of its rows.
+    /// Floating-point operations of mining `rows` anchors.
     pub(super) fn mining_operations(&self, alone: bool, rows: usize) -> f64 {
         let blocks = self.blocks(alone);
         rows as f64 * blocks.operations_of_an_anchor(self.stride(), blocks.looked_at)
     }
 
-    /// Those of a miner that looks at so many rows for their weights.
+    /// Floating-point operations of a miner that compares `rows` rows with references for their weights.
     pub(super) fn weighing_operations(&self, references: usize, rows: usize) -> f64 {
         2.0 * rows as f64 * references as f64 * self.stride() as f64
     }
@@ -429,7 +429,7 @@ impl Sizes {
         stride(self.widths.last().copied().unwrap_or(0))
     }
 
-    /// Floating-point operations of one row's way through the head.
+    /// Floating-point operations of one row's forward pass through the head.
     pub(super) fn forward_operations(&self) -> f64 {
         let layers = self.widths.windows(2);
         layers.map(|pair| 2.0 * (pair[0] * pair[1]) as f64).sum()
@@ -444,8 +444,8 @@ impl Sizes {
         fit.map_err(|refused| self.advised(refused, room, dataset))
     }
 
-    /// The plan with all features on the engine, or else with those of the next rows only; without the linear baseline
-    /// where neither fits. Evaluation gets what is left.
+    /// The plan with all features on the engine, or else with those of the next rows only; without the linear baseline if neither
+    /// fits. Evaluation gets the remaining memory.
     fn fit_in(&self, room: &Room, dataset: &Dataset) -> Result<Fit> {
         let mut refused = None;
         for linear in [self.linear.clone(), Err(Unfit::NoMemory)] {
@@ -474,7 +474,7 @@ impl Sizes {
         Err(refused.expect("plans were tried"))
     }
 
-    /// What to change where the plan does not fit: the setting that takes the room.
+    /// Advice for a plan that does not fit: the setting that takes the most memory.
     pub(super) fn advice(&self) -> &'static str {
         let bytes = |blocks: &Blocks| {
             self.plan_mining(MemoryPlan::default(), &[*blocks])
@@ -490,10 +490,10 @@ impl Sizes {
         }
     }
 
-    /// Adds what mining takes where it is done in these blocks, one after the other.
+    /// Adds the buffers of mining in these blocks, one after the other.
     fn plan_mining(&self, plan: MemoryPlan, all: &[Blocks]) -> MemoryPlan {
         let anchors = self.anchors as u64;
-        // Where a miner weighs rows that meet proxies, it looks at the whole batch.
+        // If a miner weighs rows and the loss compares them with proxies, the miner takes the whole batch as a block.
         let batch = (self.weighs_rows && self.proxies.is_some()).then_some(BlockSizes {
             rows: self.batch as u64,
             references: self.batch as u64,
@@ -503,7 +503,7 @@ impl Sizes {
         MiningPass::plan(plan, self.path, self.work, anchors, self.stride(), blocks)
     }
 
-    /// Says of a refusal which budget would do, in whole MiB: the least that does.
+    /// Adds to a refusal the smallest budget that would do, in whole MiB.
     fn advised(&self, refused: Error, room: &Room, dataset: &Dataset) -> Error {
         let Error::Refused { over, .. } = &refused else {
             return refused;
@@ -520,7 +520,7 @@ impl Sizes {
         };
         let needs_bytes = over.needs_bytes.saturating_add(used);
         let (mut low, mut high) = (room.budget_bytes >> 20, needs_bytes.div_ceil(1 << 20));
-        // Where one buffer is larger than the device binds, no budget helps.
+        // If one buffer is larger than the device binds, no budget helps.
         if !fits(high) {
             return refused;
         }
@@ -605,7 +605,7 @@ impl Blocks {
         dim: usize,
         alone: bool,
     ) -> Self {
-        // All of it in u64: a plan that is refused may be larger than what a browser can address.
+        // In u64 throughout: a plan that is refused may be larger than what a browser can address.
         let segments = references.div_ceil(SEGMENT) as u64;
         let threshold_bytes = (size_of::<[u32; 2]>() + size_of::<u32>()) as u64;
         let bytes_per_row = match rule {
@@ -637,9 +637,9 @@ impl Blocks {
             MiningRule::Rows(rule) => RowPass::dispatches(stride(dim), references, rule),
         };
         let rows = match (BLOCK_BYTES / bytes_per_row.max(1)) as usize / OWNERS * OWNERS {
-            // Rows of a batch that are its own references all need their thresholds at once.
+            // A batch that is its own references needs the thresholds of all its rows at once.
             _ if alone && rule.operands() == Operands::Rows => anchors,
-            // References add up what they get from all rows of a block in one loop.
+            // The gradient of a reference is added up over all rows of a block in one loop.
             rows if rule.path() == Path::Rows => rows.max(OWNERS).min(anchors).min(MOST_STEPS),
             rows => rows.max(OWNERS).min(anchors),
         };
@@ -653,7 +653,7 @@ impl Blocks {
         }
     }
 
-    /// What the buffers depend on.
+    /// Sizes of a block that its buffers depend on.
     fn sizes(&self) -> BlockSizes {
         BlockSizes {
             rows: self.rows as u64,
@@ -662,7 +662,7 @@ impl Blocks {
         }
     }
 
-    /// Floating-point operations of mining one anchor, about, where so many triplets are looked at.
+    /// Floating-point operations of mining one anchor, approximately, with this many triplets computed one by one.
     fn operations_of_an_anchor(&self, stride: usize, looked_at: u64) -> f64 {
         6.0 * (self.references as f64 * stride as f64) + 32.0 * looked_at as f64
     }
@@ -696,7 +696,7 @@ impl TrainBuffers {
     }
 }
 
-/// Both lists, ascending, without doubles.
+/// Union of both lists, ascending, without doubles.
 fn merged(rows: &[u32], others: &[u32]) -> Vec<u32> {
     let mut all = [rows, others].concat();
     order::sort_numbers(&mut all);
@@ -704,7 +704,7 @@ fn merged(rows: &[u32], others: &[u32]) -> Vec<u32> {
     all
 }
 
-/// Whether most validation rows are of classes that train.
+/// Tells if most validation rows are of classes that train.
 fn shares_classes(dataset: &Dataset, sides: &Sides) -> bool {
     let mut trains = vec![false; dataset.class_names.len()];
     for label in dataset.labels_of(&sides.train) {
@@ -715,7 +715,7 @@ fn shares_classes(dataset: &Dataset, sides: &Sides) -> bool {
     2 * known.count() > validation.len()
 }
 
-/// Checks that rows of the memory can be looked at as miner and loss need it.
+/// Checks that miner and loss can take as many references as there are.
 fn check_rows(config: &TrainConfig) -> Result<()> {
     let rule = config.rule();
     let references = config.memory().max(config.batch_size);
@@ -728,8 +728,8 @@ fn check_rows(config: &TrainConfig) -> Result<()> {
     }
 }
 
-/// Some of these rows, `wanted` or a few more where the split holds whole classes out, as classes then stay whole; all of them
-/// where they are no more. `choice` names what the choice is for.
+/// A choice of `wanted` of these rows, or of a few more if the split holds whole classes out, as classes then stay whole; all of
+/// them if they are no more. `choice` names the random stream.
 fn some(
     dataset: &Dataset,
     rows: &[u32],
@@ -819,7 +819,7 @@ mod tests {
                 both.iter().map(|blocks| blocks.rows).collect::<Vec<_>>(),
             )
         };
-        // Eight rows of the second are more than a block otherwise has: three numbers for each row and reference.
+        // Eight rows of the second miner are more than a block otherwise has: three numbers for each row and reference.
         for (miner, most) in [
             ("miner.name=triplet-margin", 28_000_000),
             ("miner.name=batch-hard", 101_000_000),
@@ -828,7 +828,7 @@ mod tests {
             let at_once = mining(&sets);
             let later = mining(&[&sets[..], &["memory_start_step=100"]].concat());
             assert!(later.0 < most, "{miner}: {} bytes", later.0);
-            // Of each row of a batch alone, the two counts of what is kept.
+            // The two counts of each further row.
             assert!(later.0 - at_once.0 < 8 * 512, "{miner}");
             assert_eq!(later.1, [at_once.1[0], 512]);
         }

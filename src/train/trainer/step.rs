@@ -1,5 +1,5 @@
-//! The kernels of a step, recorded in their order: they embed the batch and store it, weigh its rows where a miner says how much each
-//! counts, mine and take the gradient of the loss, and move the weights.
+//! The kernels of a step, recorded in their order: they embed the batch and store it, compute its row weights if a miner weighs
+//! rows, mine, compute the gradient of the loss, and update the weights.
 
 use super::setup::{STEP_DISPATCHES, Sizes, TrainBuffers};
 use super::{Drawn, LEAST_OPERATIONS, Trainer};
@@ -17,21 +17,21 @@ use crate::mining::row_pass::Turn;
 use crate::model::proxies::Proxies;
 use crate::rules::losses::{MiningRule, Operands, Round};
 
-/// Which step it is, and where its rows and its report stand.
+/// Number of a step, and the positions of its rows and its report.
 #[derive(Clone, Copy)]
 struct Place {
     step: u64,
-    /// The first of its rows in the batches that are there.
+    /// First of its rows in the uploaded batches.
     first: usize,
-    /// The first word of its report.
+    /// First word of its report.
     report_first: usize,
-    /// Seeds its draws.
+    /// Key of its random draws.
     key: [u32; 2],
 }
 
 impl Trainer {
-    /// Records the kernels of a step, whose rows and report are the `i`-th of those that are there; `ahead` steps are
-    /// recorded and not read yet. Pairs are counted in the last: its report is the longest.
+    /// Records the kernels of a step, whose rows and report are the `i`-th of those in the buffers; `ahead` steps are recorded and
+    /// not read yet. Pairs are counted in the last step alone: its report is the longest.
     pub(super) async fn record(
         &mut self,
         slices: &mut Slices<'_>,
@@ -84,7 +84,7 @@ impl Trainer {
         Ok(())
     }
 
-    /// Finds how often the miner finds each row of the batch, where the loss weighs rows by that.
+    /// Computes the weights of the batch's rows from how often the miner finds each, if the loss weighs rows.
     async fn weigh_rows(
         &mut self,
         slices: &mut Slices<'_>,
@@ -142,7 +142,7 @@ impl Trainer {
         Ok(())
     }
 
-    /// Mines the batch, in as many rounds as the loss takes, and adds up the gradient of what learns.
+    /// Mines the batch, in as many rounds as the loss takes, and adds up the gradients of rows and proxies.
     async fn mine(
         &mut self,
         slices: &mut Slices<'_>,
@@ -187,7 +187,7 @@ impl Trainer {
         mining.share_by_ranks(slices).await
     }
 
-    /// Takes the gradient back through the head, and moves the weights and all else that learns.
+    /// Runs the backward pass through the head, and updates the weights and all other learned parameters.
     async fn learn(&mut self, slices: &mut Slices<'_>, place: Place, drawn: &Drawn) -> Result<()> {
         slices.reserve(STEP_DISPATCHES).await?;
         let (commands, train) = (slices.commands(), &mut self.train);
@@ -253,20 +253,20 @@ impl Trainer {
     }
 }
 
-/// What a loss compares, and where the gradient of both sides goes.
+/// Anchors and references of a loss, and the gradients of both.
 struct Compared<'a> {
     inputs: Inputs<'a>,
-    /// The first anchor in the batches that are there.
+    /// First anchor in the uploaded batches.
     first: usize,
     references: usize,
-    /// Of the anchors.
+    /// Gradient of the anchors.
     gradient: &'a mut DeviceVec<f32>,
-    /// Of the references, where they are others that learn.
+    /// Gradient of the references, if they are other rows that learn.
     shared: Option<&'a mut DeviceVec<f32>>,
 }
 
 impl<'a> Compared<'a> {
-    /// Rows with rows, or one of both with proxies.
+    /// Rows with rows, or one of both sides with proxies.
     fn of(
         rule: &MiningRule,
         sizes: &Sizes,
@@ -318,7 +318,7 @@ struct Mining<'a> {
     drawn: &'a Drawn,
     place: Place,
     dim: usize,
-    /// Where pairs are counted, if they are.
+    /// Offset of the histogram of pairs in the report, if pairs are counted.
     pairs: Option<usize>,
     /// Row weights, or the boundary of the loss.
     given: Option<&'a DeviceVec<f32>>,
@@ -328,7 +328,7 @@ struct Mining<'a> {
 }
 
 impl<'a> Mining<'a> {
-    /// A round over these anchors: what it reads.
+    /// Input of a round over these anchors.
     fn turn(&self, anchor: usize, rows: usize) -> Turn<'a> {
         Turn {
             block: Block {
@@ -358,7 +358,7 @@ impl<'a> Mining<'a> {
         self.sizes.mining_operations(self.drawn.alone, 1)
     }
 
-    /// Anchors that go at once, by the pace: a multiple of `whole`, `most` at most.
+    /// Anchors of one turn, by the pace: a multiple of `whole`, and at most `most`.
     fn at_once(&self, slices: &Slices<'_>, whole: usize, most: usize) -> usize {
         let operations = self.operations_of_an_anchor();
         let least = (LEAST_OPERATIONS / operations) as usize;
@@ -366,7 +366,7 @@ impl<'a> Mining<'a> {
         (rows / whole * whole).clamp(whole.min(most), most)
     }
 
-    /// Every round over all anchors, block by block.
+    /// Runs every round over all anchors, block by block.
     async fn rounds(&mut self, slices: &mut Slices<'_>) -> Result<()> {
         let blocks = self.sizes.blocks(self.drawn.alone);
         let by_rows_alone = self.rule.path() == Path::Rows && self.drawn.alone;
@@ -374,11 +374,11 @@ impl<'a> Mining<'a> {
         for &round in self.rule.rounds() {
             let (mut anchor, mut turns) = (0, 0);
             while anchor < self.sizes.anchors {
-                // A few rows of the block at once: it is as large as its buffers.
+                // A few rows of the block at once: the buffers are as large as the block.
                 let left = blocks.rows - anchor % blocks.rows;
                 let left = left.min(self.sizes.anchors - anchor);
                 slices.reserve(blocks.dispatches as u32).await?;
-                // The gradient of references that learn is added up block by block, and later rounds look at the same blocks.
+                // The gradient of references that learn is added up block by block, and later rounds take the same blocks.
                 let rows = match round {
                     _ if by_rows_alone => left,
                     Round::Settle | Round::Slopes => cut[turns],
@@ -402,7 +402,7 @@ impl<'a> Mining<'a> {
         Ok(())
     }
 
-    /// Adds the gradient of a block's references where they learn.
+    /// Adds the gradient of a block's references, if they learn.
     fn share(&mut self, slices: &mut Slices<'_>, turn: &Turn<'_>) {
         let (commands, pass) = (slices.commands(), &mut *self.pass);
         match &mut self.compared.shared {
@@ -416,7 +416,8 @@ impl<'a> Mining<'a> {
         }
     }
 
-    /// The same by ranks, after all anchors: whole segments, whose sums are added one after the other, however many at once.
+    /// Adds the gradient of the references by ranks, after all anchors: whole segments, whose sums are added one after the other,
+    /// however many go at once.
     async fn share_by_ranks(&mut self, slices: &mut Slices<'_>) -> Result<()> {
         if self.rule.path() != Path::Ranks || !self.drawn.alone {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What the cross-batch memory holds, read back: part of what a run leaves.
+//! Contents of the cross-batch memory, read back for export.
 
 use super::Trainer;
 use crate::base::error::Result;
@@ -8,20 +8,20 @@ use crate::model::embeddings::Embeddings;
 /// The rows of the memory, in the order of its slots.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoredMemory {
-    /// As they were embedded when they came.
+    /// Embeddings at the time of storing.
     pub embeddings: Embeddings,
-    /// The class of each.
+    /// Class of each row.
     pub labels: Vec<u32>,
-    /// The row of the data that each is.
+    /// Number in the data of each row.
     pub rows: Vec<u32>,
-    /// How many steps ago each came; 0 for those of the last step.
+    /// Age of each row in steps; 0 for rows of the last step.
     pub ages: Vec<u32>,
-    /// The slot that the next row goes to, PML's name.
+    /// Slot of the next row, under PML's name.
     pub queue_idx: usize,
 }
 
 impl Trainer {
-    /// Reads the memory back. Without one it is the last batch.
+    /// Reads the memory back. A run without one returns the last batch.
     ///
     /// # Errors
     /// [`Error::Device`](crate::Error::Device).

@@ -13,13 +13,13 @@ use crate::search::threshold::{
 
 impl Trainer {
     /// Finds the similarity from which on two embeddings mean the same class: the lowest that lets in no more than a given part of
-    /// the pairs of different classes of the validation side. Reports what it does on the test side, where there is one; of a side
-    /// so many rows ask as at the end of a run ([`crate::TrainConfig::test_queries`]). Changes nothing of the head.
+    /// the pairs of different classes of the validation side. Reports its rates on the test side, if there is one; as many rows of
+    /// a side are queries as at the end of a run ([`crate::TrainConfig::test_queries`]). The head stays as it is.
     ///
-    /// Its buffers are taken from what the run leaves of the budget, and given back.
+    /// Its buffers are taken from the run's unused budget, and freed.
     ///
     /// # Errors
-    /// As [`crate::search::threshold::find_threshold`]; [`Error::Data`] where no row validates.
+    /// As [`crate::search::threshold::find_threshold`]; [`Error::Data`] if no row validates.
     pub async fn find_threshold(&mut self, false_match_rate: Option<f64>) -> Result<Threshold> {
         let config = ThresholdConfig {
             false_match_rate,
