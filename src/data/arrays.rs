@@ -11,6 +11,9 @@ use crate::base::error::{Error, Result};
 use crate::base::quote::{LISTED, plain, quoted};
 use crate::base::working::Working;
 
+/// Characters of an array's name that are shown at most.
+const LONGEST_NAME: usize = 200;
+
 /// A file whose arrays are known by name and shape, and not yet read.
 #[derive(Debug)]
 pub(super) struct Arrays<'a> {
@@ -462,7 +465,11 @@ fn notes(arrays: &Arrays<'_>, taken: &[(&str, usize)]) -> Vec<String> {
     notes
 }
 
-/// The name of an array as the command line takes it.
+/// The name of an array as the command line takes it; of a longer one than any that a person gives, the start.
 pub(super) fn full_name(file: &str, array: &str) -> String {
-    format!("{file}:{}", plain(array.chars()))
+    let array = plain(array.chars());
+    match array.char_indices().nth(LONGEST_NAME) {
+        Some((end, _)) => format!("{file}:{}..", &array[..end]),
+        None => format!("{file}:{array}"),
+    }
 }

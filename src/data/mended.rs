@@ -37,6 +37,16 @@ impl Mend {
     }
 }
 
+impl Labels {
+    /// Keeps the rows for which `keep` is true.
+    fn retain(&mut self, keep: &[bool]) {
+        self.labels.retain(keep);
+        for (_, cells) in &mut self.columns {
+            cells.retain(keep);
+        }
+    }
+}
+
 impl RowSource {
     /// Treats cells without a number in the rows of a file, as [`Missing`] does with rows in memory, and missing labels. Adds notes
     /// on that, and returns the columns that are filled, each with the value. `say` hears of the progress.
@@ -67,24 +77,22 @@ impl RowSource {
             keep[row] &= values.iter().all(|value| value.is_finite());
         })
         .await?;
-        let notes = &mut labels.notes;
         let is_hole = |column: &usize| missing[*column] > 0;
         let mut mend = Mend::default();
         match policy {
             Missing::DropRows if keep.contains(&false) => {
                 let left = (0..).zip(&keep).filter(|(_, keep)| **keep);
                 let left: Vec<u32> = left.map(|(row, _)| row).collect();
-                notes.push(missing::rows_note(rows - left.len(), rows));
+                labels
+                    .notes
+                    .push(missing::rows_note(rows - left.len(), rows));
                 left_out.leave_out(&keep);
-                labels.labels.retain(&keep);
-                for (_, cells) in &mut labels.columns {
-                    cells.retain(&keep);
-                }
+                labels.retain(&keep);
                 mend.rows = Some(left);
             }
             Missing::DropColumns if missing.iter().any(|missing| *missing > 0) => {
                 let (left_out, left): (Vec<usize>, _) = (0..dim).partition(is_hole);
-                notes.push(missing::columns_note(&left_out, &[]));
+                labels.notes.push(missing::columns_note(&left_out, &[]));
                 mend.columns = Some(left);
             }
             Missing::Median if missing.iter().any(|missing| *missing > 0) => {
@@ -94,7 +102,9 @@ impl RowSource {
                     filled.extend(holes.iter().copied().zip(medians));
                 }
                 mend.fill.clone_from(&filled);
-                notes.push(missing::filled_note(missing.iter().sum()));
+                labels
+                    .notes
+                    .push(missing::filled_note(missing.iter().sum()));
             }
             _ => {}
         }

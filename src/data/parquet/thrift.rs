@@ -81,8 +81,10 @@ impl<'a, F: FnMut(&[i16], Met)> Walk<'a, F> {
             return None;
         }
         match kind {
-            // A truth value in a list takes a byte.
-            kind::TRUE | kind::FALSE | kind::BYTE => self.skip(1)?,
+            // A truth value in a list takes a byte; the crate that reads after this walk takes it for none, and would read all that
+            // follows as something else. No structure of a footer or a page has such a list.
+            kind::TRUE | kind::FALSE => return None,
+            kind::BYTE => self.skip(1)?,
             kind::I16..=kind::I64 => {
                 let number = self.integer()?;
                 (self.tell)(&self.path, Met::Number(number));
@@ -193,6 +195,8 @@ mod tests {
         assert_eq!(Walk::over(&[0x1c; 4096], |_, _| ()), None);
         assert_eq!(Walk::over(&[0x19; 4096], |_, _| ()), None);
         assert_eq!(Walk::over(&[0x1e, 0, 0], |_, _| ()), None);
+        // A list of truth values, which others read otherwise.
+        assert_eq!(Walk::over(&[0x19, 0x21, 1, 1, 0], |_, _| ()), None);
         let endless = [0x19, 0xf8, 0xff, 0xff, 0xff, 0xff, 0x0f];
         assert_eq!(Walk::over(&endless, |_, _| ()), None);
     }
