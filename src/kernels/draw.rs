@@ -5,7 +5,7 @@ use bytemuck::{Pod, Zeroable};
 use super::ranks::{Inputs, SEGMENT};
 use super::select::Kept;
 use super::similarities::width;
-use super::{Access, Kernel, index, wgsl::wgsl};
+use super::{Kernel, READ, READ_WRITE, index, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::draw::{Drawing, Draws};
 use crate::engine::{Commands, DeviceVec};
@@ -16,15 +16,7 @@ pub static DRAW: Kernel = Kernel {
     name: "draw.draw",
     source: wgsl!("draw.wgsl"),
     entry: "draw",
-    bindings: &[
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::ReadWrite,
-        Access::ReadWrite,
-    ],
+    bindings: &[READ, READ, READ, READ, READ, READ_WRITE, READ_WRITE],
     workgroup_size: SEGMENT as u32,
     workgroup_bytes: 4 * SEGMENT as u32 + 4,
     any_size: false,
@@ -34,7 +26,7 @@ pub static DRAW: Kernel = Kernel {
 pub static COUNT: Kernel = Kernel {
     name: "draw.count",
     entry: "count",
-    bindings: &[Access::Read, Access::ReadWrite],
+    bindings: &[READ, READ_WRITE],
     workgroup_bytes: 0,
     ..DRAW
 };

@@ -2,7 +2,9 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Kernel, MOST_ROUNDS, MOST_STEPS, groups_for, index, vec4s, wgsl::wgsl};
+use super::{
+    Kernel, MOST_ROUNDS, MOST_STEPS, READ, READ_WRITE, groups_for, index, vec4s, wgsl::wgsl,
+};
 use crate::cpu;
 use crate::engine::{Commands, DeviceVec};
 
@@ -10,7 +12,7 @@ use crate::engine::{Commands, DeviceVec};
 pub static MEAN: Kernel = Kernel {
     name: "drift.mean",
     entry: "mean",
-    bindings: &[Access::Read, Access::ReadWrite],
+    bindings: &[READ, READ_WRITE],
     workgroup_size: 64,
     workgroup_bytes: 0,
     ..MEASURE
@@ -21,7 +23,7 @@ pub static MEASURE: Kernel = Kernel {
     name: "drift.measure",
     source: wgsl!("drift.wgsl"),
     entry: "measure",
-    bindings: &[Access::Read, Access::ReadWrite, Access::ReadWrite],
+    bindings: &[READ, READ_WRITE, READ_WRITE],
     workgroup_size: 256,
     workgroup_bytes: 16 * 256,
     any_size: false,

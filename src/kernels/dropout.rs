@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Kernel, groups_for, vec4s, wgsl::wgsl};
+use super::{Kernel, READ_WRITE, groups_for, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::dropout::Dropout;
 use crate::engine::{Commands, DeviceVec};
@@ -12,7 +12,7 @@ pub static DROP: Kernel = Kernel {
     name: "dropout.drop",
     source: wgsl!("dropout.wgsl"),
     entry: "drop",
-    bindings: &[Access::ReadWrite],
+    bindings: &[READ_WRITE],
     workgroup_size: 64,
     workgroup_bytes: 0,
     any_size: false,

@@ -4,7 +4,7 @@ use super::gemm::{self, Layer};
 use super::normalize::{Bank, Slots};
 use super::ranks::Row;
 use super::tile::Shape;
-use super::{Access, Kernel, index, wgsl::wgsl};
+use super::{Kernel, READ, READ_WRITE, index, wgsl::wgsl};
 use crate::cpu;
 use crate::engine::{Commands, DeviceVec};
 
@@ -17,14 +17,7 @@ pub static ENQUEUE: Kernel = Kernel {
     source: wgsl!("gemm.wgsl", "embed.wgsl"),
     entry: "enqueue",
     bindings: &[
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::ReadWrite,
-        Access::ReadWrite,
-        Access::ReadWrite,
-        Access::ReadWrite,
-        Access::ReadWrite,
+        READ, READ, READ, READ_WRITE, READ_WRITE, READ_WRITE, READ_WRITE, READ_WRITE,
     ],
     workgroup_size: 64,
     workgroup_bytes: 16 * 64,

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Kernel, groups_for, index, vec4s, wgsl::wgsl};
+use super::{Kernel, READ, READ_WRITE, groups_for, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 use crate::engine::{Commands, DeviceVec};
 
@@ -13,7 +13,7 @@ pub static GATHER: Kernel = Kernel {
     name: "gather.gather",
     source: SOURCE,
     entry: "gather",
-    bindings: &[Access::Read, Access::Read, Access::ReadWrite],
+    bindings: &[READ, READ, READ_WRITE],
     workgroup_size: 64,
     workgroup_bytes: 0,
     any_size: false,
@@ -24,7 +24,7 @@ pub static SCATTER: Kernel = Kernel {
     name: "gather.scatter",
     source: SOURCE,
     entry: "scatter",
-    bindings: &[Access::Read, Access::Read, Access::ReadWrite],
+    bindings: &[READ, READ, READ_WRITE],
     workgroup_size: 64,
     workgroup_bytes: 0,
     any_size: false,

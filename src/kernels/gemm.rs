@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::tile::Shape;
-use super::{Access, Kernel, groups_for, index, vec4s, wgsl::wgsl};
+use super::{Kernel, READ, READ_WRITE, groups_for, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::gemm::Layer;
 use crate::engine::gpu::Binding;
@@ -20,7 +20,7 @@ pub static FORWARD: Kernel = Kernel {
     name: "gemm.forward",
     source: SOURCE,
     entry: "forward",
-    bindings: &[Access::Read, Access::Read, Access::Read, Access::ReadWrite],
+    bindings: &[READ, READ, READ, READ_WRITE],
     workgroup_size: 64,
     workgroup_bytes: 0,
     any_size: false,
@@ -39,13 +39,7 @@ pub static FORWARD_TILE: Kernel = Kernel {
 pub static WEIGHT_GRADIENT: Kernel = Kernel {
     name: "gemm.weight_gradient",
     entry: "weight_gradient",
-    bindings: &[
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::ReadWrite,
-        Access::ReadWrite,
-    ],
+    bindings: &[READ, READ, READ, READ_WRITE, READ_WRITE],
     ..FORWARD
 };
 
@@ -62,15 +56,7 @@ pub static WEIGHT_GRADIENT_TILE: Kernel = Kernel {
 pub static BACKWARD: Kernel = Kernel {
     name: "gemm.backward",
     entry: "backward",
-    bindings: &[
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::ReadWrite,
-        Access::ReadWrite,
-        Access::Read,
-        Access::ReadWrite,
-    ],
+    bindings: &[READ, READ, READ, READ_WRITE, READ_WRITE, READ, READ_WRITE],
     ..FORWARD
 };
 

@@ -1,7 +1,7 @@
 //! The hardest triplet of each row of a batch: its farthest positive and its nearest negative.
 
 use super::ranks::{Block, Inputs, SEGMENT, params, similarity_steps};
-use super::{Access, Kernel, wgsl::wgsl, workgroups_for};
+use super::{Kernel, READ, READ_WRITE, wgsl::wgsl, workgroups_for};
 use crate::cpu;
 pub use crate::cpu::hardest::{CHUNK, Hardest};
 use crate::engine::{Commands, DeviceVec};
@@ -13,13 +13,7 @@ pub static PICK: Kernel = Kernel {
     name: "hardest.pick",
     source: SOURCE,
     entry: "pick",
-    bindings: &[
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::ReadWrite,
-    ],
+    bindings: &[READ, READ, READ, READ, READ_WRITE],
     workgroup_size: SEGMENT as u32,
     workgroup_bytes: 16 * SEGMENT as u32,
     any_size: true,

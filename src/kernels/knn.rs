@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytemuck::{Pod, Zeroable};
 
 use super::tile::{self, Shape};
-use super::{Access, Kernel, index, vec4s, wgsl::wgsl};
+use super::{Kernel, READ, READ_WRITE, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::knn::{Asked, MOST_KEPT, NOTHING, Search, VISIT};
 use crate::engine::device::DeviceInfo;
@@ -19,14 +19,7 @@ pub static CLEAR: Kernel = Kernel {
     name: "knn.clear",
     source: SOURCE,
     entry: "clear",
-    bindings: &[
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::ReadWrite,
-        Access::ReadWrite,
-        Access::ReadWrite,
-    ],
+    bindings: &[READ, READ, READ, READ_WRITE, READ_WRITE, READ_WRITE],
     workgroup_size: tile::WORKGROUP_SIZE,
     workgroup_bytes: 0,
     any_size: false,
@@ -69,14 +62,7 @@ const MOST_SERIAL: usize = 32;
 pub static STRIP: Kernel = Kernel {
     name: "knn.strip",
     entry: "strip",
-    bindings: &[
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::ReadWrite,
-        Access::ReadWrite,
-    ],
+    bindings: &[READ, READ, READ, READ, READ_WRITE, READ_WRITE],
     ..CLEAR
 };
 

@@ -32,6 +32,10 @@ use crate::engine::device::DeviceInfo;
 pub use crate::engine::gpu::{Access, Kernel};
 use crate::engine::gpu::{GpuCommands, NARROW};
 
+/// Short names, so that the bindings of a kernel stand in one line: read, and read or written.
+const READ: Access = Access::Read;
+const READ_WRITE: Access = Access::ReadWrite;
+
 /// Every kernel there is.
 pub static ALL: &[&Kernel] = &[
     &gather::GATHER,

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Kernel, index, vec4s, wgsl::wgsl};
+use super::{Kernel, READ, READ_WRITE, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::normalize::Slots;
 use crate::cpu::ranks::Row;
@@ -16,7 +16,7 @@ pub static NORMALIZE: Kernel = Kernel {
     name: "normalize.normalize",
     source: SOURCE,
     entry: "normalize",
-    bindings: &[Access::Read, Access::ReadWrite],
+    bindings: &[READ, READ_WRITE],
     workgroup_size: WORKGROUP_SIZE,
     workgroup_bytes: 4 * WORKGROUP_SIZE,
     any_size: false,
@@ -28,12 +28,7 @@ pub static ENQUEUE: Kernel = Kernel {
     source: SOURCE,
     entry: "enqueue",
     bindings: &[
-        Access::ReadWrite,
-        Access::Read,
-        Access::ReadWrite,
-        Access::ReadWrite,
-        Access::ReadWrite,
-        Access::ReadWrite,
+        READ_WRITE, READ, READ_WRITE, READ_WRITE, READ_WRITE, READ_WRITE,
     ],
     workgroup_size: WORKGROUP_SIZE,
     workgroup_bytes: 4 * WORKGROUP_SIZE,
@@ -45,13 +40,7 @@ pub static BACKWARD: Kernel = Kernel {
     name: "normalize.backward",
     source: SOURCE,
     entry: "backward",
-    bindings: &[
-        Access::Read,
-        Access::Read,
-        Access::ReadWrite,
-        Access::ReadWrite,
-        Access::Read,
-    ],
+    bindings: &[READ, READ, READ_WRITE, READ_WRITE, READ],
     workgroup_size: WORKGROUP_SIZE,
     workgroup_bytes: 4 * WORKGROUP_SIZE,
     any_size: false,
@@ -108,7 +97,7 @@ pub fn normalize(
 pub static IN_PLACE: Kernel = Kernel {
     name: "normalize.in_place",
     entry: "in_place",
-    bindings: &[Access::ReadWrite],
+    bindings: &[READ_WRITE],
     ..NORMALIZE
 };
 
@@ -145,12 +134,7 @@ pub static MEASURE: Kernel = Kernel {
     name: "normalize.measure",
     source: SOURCE,
     entry: "measure",
-    bindings: &[
-        Access::Read,
-        Access::ReadWrite,
-        Access::ReadWrite,
-        Access::ReadWrite,
-    ],
+    bindings: &[READ, READ_WRITE, READ_WRITE, READ_WRITE],
     workgroup_size: WORKGROUP_SIZE,
     workgroup_bytes: 4 * WORKGROUP_SIZE,
     any_size: false,

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Kernel, groups_for, index, vec4s, wgsl::wgsl};
+use super::{Kernel, READ, READ_WRITE, groups_for, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::optimizer::AdamStep;
 use crate::engine::{Commands, DeviceVec};
@@ -12,14 +12,7 @@ pub static ADAM: Kernel = Kernel {
     name: "optimizer.adam",
     source: wgsl!("optimizer.wgsl"),
     entry: "adam",
-    bindings: &[
-        Access::Read,
-        Access::ReadWrite,
-        Access::ReadWrite,
-        Access::ReadWrite,
-        Access::Read,
-        Access::ReadWrite,
-    ],
+    bindings: &[READ, READ_WRITE, READ_WRITE, READ_WRITE, READ, READ_WRITE],
     workgroup_size: 64,
     workgroup_bytes: 0,
     any_size: false,
@@ -32,7 +25,7 @@ pub const PARTS: usize = 1024;
 pub static SQUARES: Kernel = Kernel {
     name: "optimizer.squares",
     entry: "squares",
-    bindings: &[Access::Read, Access::ReadWrite],
+    bindings: &[READ, READ_WRITE],
     ..ADAM
 };
 

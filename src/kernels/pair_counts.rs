@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::similarities::width;
-use super::{Access, Kernel, index, wgsl::wgsl, workgroups_for};
+use super::{Kernel, READ, READ_WRITE, index, wgsl::wgsl, workgroups_for};
 use crate::cpu;
 use crate::cpu::Distance;
 pub use crate::cpu::pair_counts::{BINS, PAIRS, read_pairs};
@@ -15,7 +15,7 @@ pub static COUNT: Kernel = Kernel {
     name: "pair_counts.count",
     source: wgsl!("pair_counts.wgsl"),
     entry: "count",
-    bindings: &[Access::Read, Access::Read, Access::Read, Access::ReadWrite],
+    bindings: &[READ, READ, READ, READ_WRITE],
     workgroup_size: 256,
     workgroup_bytes: 8 * BINS as u32,
     any_size: true,

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Kernel, groups_for, index, wgsl::wgsl};
+use super::{Kernel, READ, READ_WRITE, groups_for, index, wgsl::wgsl};
 use crate::cpu;
 use crate::engine::{Commands, DeviceVec};
 
@@ -13,7 +13,7 @@ pub static MULTIPLY_ADD: Kernel = Kernel {
     name: "peaks.multiply_add",
     source: SOURCE,
     entry: "multiply_add",
-    bindings: &[Access::ReadWrite],
+    bindings: &[READ_WRITE],
     workgroup_size: 256,
     workgroup_bytes: 0,
     any_size: false,
@@ -24,7 +24,7 @@ pub static FILL: Kernel = Kernel {
     name: "peaks.fill",
     source: SOURCE,
     entry: "fill",
-    bindings: &[Access::ReadWrite],
+    bindings: &[READ_WRITE],
     workgroup_size: 256,
     workgroup_bytes: 0,
     any_size: false,
@@ -35,7 +35,7 @@ pub static COPY: Kernel = Kernel {
     name: "peaks.copy",
     source: SOURCE,
     entry: "copy",
-    bindings: &[Access::ReadWrite, Access::Read],
+    bindings: &[READ_WRITE, READ],
     workgroup_size: 256,
     workgroup_bytes: 0,
     any_size: false,

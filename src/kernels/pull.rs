@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::ranks::Block;
 use super::similarities::width;
-use super::{Access, Kernel, groups_for, index, vec4s, wgsl::wgsl};
+use super::{Kernel, READ, READ_WRITE, groups_for, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 use crate::engine::{Commands, DeviceVec};
 
@@ -13,7 +13,7 @@ pub static PULL: Kernel = Kernel {
     name: "pull.pull",
     source: wgsl!("pull.wgsl"),
     entry: "pull",
-    bindings: &[Access::Read, Access::Read, Access::ReadWrite],
+    bindings: &[READ, READ, READ_WRITE],
     workgroup_size: 64,
     workgroup_bytes: 0,
     any_size: false,

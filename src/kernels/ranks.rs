@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytemuck::{Pod, Zeroable};
 
 use super::tile::{self, Shape};
-use super::{Access, Kernel, MOST_STEPS, groups_for, index, vec4s, wgsl::wgsl};
+use super::{Kernel, MOST_STEPS, READ, READ_WRITE, groups_for, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::SEGMENT;
 pub use crate::cpu::ranks::{Block, LabelBits, NO_ID, Row};
@@ -19,14 +19,7 @@ pub static CLEAR: Kernel = Kernel {
     name: "ranks.clear",
     source: SOURCE,
     entry: "clear",
-    bindings: &[
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::ReadWrite,
-        Access::ReadWrite,
-    ],
+    bindings: &[READ, READ, READ, READ, READ_WRITE, READ_WRITE],
     workgroup_size: SEGMENT as u32,
     workgroup_bytes: 0,
     any_size: false,
@@ -66,7 +59,7 @@ pub static EXCHANGE_FAR: Kernel = Kernel {
 pub static PACK: Kernel = Kernel {
     name: "ranks.pack",
     entry: "pack",
-    bindings: &[Access::ReadWrite, Access::ReadWrite],
+    bindings: &[READ_WRITE, READ_WRITE],
     ..CLEAR
 };
 
@@ -114,14 +107,7 @@ pub static SORT_THRESHOLDS_FEW: Kernel = Kernel {
 pub static STRIP: Kernel = Kernel {
     name: "ranks.strip",
     entry: "strip",
-    bindings: &[
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::ReadWrite,
-    ],
+    bindings: &[READ, READ, READ, READ, READ, READ_WRITE],
     ..CLEAR
 };
 

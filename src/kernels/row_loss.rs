@@ -7,7 +7,7 @@ use bytemuck::{Pod, Zeroable};
 use super::ranks::SEGMENT;
 use super::select::Kept;
 use super::similarities::width;
-use super::{Access, Kernel, MOST_STEPS, groups_for, index, wgsl::wgsl};
+use super::{Kernel, MOST_STEPS, READ, READ_WRITE, groups_for, index, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::row_loss::{Centers, Form, Given, PairTotal, ROW_NUMBERS, RowCost, Times};
 use crate::engine::{Commands, DeviceVec};
@@ -19,7 +19,7 @@ pub static COUNT: Kernel = Kernel {
     name: "row_loss.count",
     source: wgsl!("row_loss.wgsl"),
     entry: "count",
-    bindings: &[Access::Read, Access::Read, Access::Read, Access::ReadWrite],
+    bindings: &[READ, READ, READ, READ_WRITE],
     workgroup_size: SEGMENT as u32,
     workgroup_bytes: 0,
     any_size: false,
@@ -29,7 +29,7 @@ pub static COUNT: Kernel = Kernel {
 pub static POOL: Kernel = Kernel {
     name: "row_loss.pool",
     entry: "pool",
-    bindings: &[Access::ReadWrite, Access::ReadWrite],
+    bindings: &[READ_WRITE, READ_WRITE],
     workgroup_size: 64,
     ..COUNT
 };
@@ -38,15 +38,7 @@ pub static POOL: Kernel = Kernel {
 pub static REDUCE: Kernel = Kernel {
     name: "row_loss.reduce",
     entry: "reduce",
-    bindings: &[
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::ReadWrite,
-        Access::ReadWrite,
-        Access::Read,
-    ],
+    bindings: &[READ, READ, READ, READ, READ_WRITE, READ_WRITE, READ],
     workgroup_size: 64,
     workgroup_bytes: 2 * 16 * 64,
     ..COUNT
@@ -56,16 +48,7 @@ pub static REDUCE: Kernel = Kernel {
 pub static SETTLE: Kernel = Kernel {
     name: "row_loss.settle",
     entry: "settle",
-    bindings: &[
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::ReadWrite,
-        Access::ReadWrite,
-        Access::Read,
-        Access::Read,
-    ],
+    bindings: &[READ, READ, READ, READ, READ_WRITE, READ_WRITE, READ, READ],
     ..REDUCE
 };
 
@@ -73,16 +56,7 @@ pub static SETTLE: Kernel = Kernel {
 pub static SLOPES: Kernel = Kernel {
     name: "row_loss.slopes",
     entry: "slopes",
-    bindings: &[
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::ReadWrite,
-        Access::Read,
-        Access::ReadWrite,
-    ],
+    bindings: &[READ, READ, READ, READ, READ, READ_WRITE, READ, READ_WRITE],
     ..COUNT
 };
 
@@ -90,7 +64,7 @@ pub static SLOPES: Kernel = Kernel {
 pub static LEARN: Kernel = Kernel {
     name: "row_loss.learn",
     entry: "learn",
-    bindings: &[Access::ReadWrite, Access::ReadWrite],
+    bindings: &[READ_WRITE, READ_WRITE],
     workgroup_size: 1,
     ..COUNT
 };

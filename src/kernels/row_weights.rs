@@ -7,7 +7,7 @@ use super::ranks::Block;
 use super::row_loss::slices;
 use super::select::Kept;
 use super::similarities::width;
-use super::{Access, Kernel, groups_for, index, wgsl::wgsl};
+use super::{Kernel, READ, READ_WRITE, groups_for, index, wgsl::wgsl};
 use crate::cpu;
 use crate::engine::{Commands, DeviceVec};
 
@@ -16,13 +16,7 @@ pub static FIND: Kernel = Kernel {
     name: "row_weights.find",
     source: wgsl!("row_weights.wgsl"),
     entry: "find",
-    bindings: &[
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::ReadWrite,
-    ],
+    bindings: &[READ, READ, READ, READ, READ_WRITE],
     workgroup_size: 64,
     workgroup_bytes: 0,
     any_size: false,
@@ -32,7 +26,7 @@ pub static FIND: Kernel = Kernel {
 pub static SCALE: Kernel = Kernel {
     name: "row_weights.scale",
     entry: "scale",
-    bindings: &[Access::Read, Access::ReadWrite],
+    bindings: &[READ, READ_WRITE],
     workgroup_size: 256,
     workgroup_bytes: 4 * 256,
     ..FIND

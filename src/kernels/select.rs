@@ -5,7 +5,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::ranks::{Inputs, SEGMENT};
 use super::similarities::width;
-use super::{Access, Kernel, index, wgsl::wgsl, workgroups_for};
+use super::{Kernel, READ, READ_WRITE, index, wgsl::wgsl, workgroups_for};
 use crate::cpu;
 pub use crate::cpu::select::{Choice, Counted, Keep, Selection, Side};
 use crate::engine::{Commands, DeviceVec};
@@ -17,13 +17,7 @@ pub static KEEP: Kernel = Kernel {
     source: wgsl!("select.wgsl"),
     entry: "keep",
     bindings: &[
-        Access::Read,
-        Access::Read,
-        Access::ReadWrite,
-        Access::ReadWrite,
-        Access::ReadWrite,
-        Access::ReadWrite,
-        Access::ReadWrite,
+        READ, READ, READ_WRITE, READ_WRITE, READ_WRITE, READ_WRITE, READ_WRITE,
     ],
     workgroup_size: SEGMENT as u32,
     workgroup_bytes: (32 + 8) * SEGMENT as u32 + 32,

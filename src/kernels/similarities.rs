@@ -4,7 +4,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::tile::{self, Shape};
-use super::{Access, Kernel, index, vec4s, wgsl::wgsl};
+use super::{Kernel, READ, READ_WRITE, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 use crate::cpu::Distance;
 pub use crate::cpu::similarities::NONE;
@@ -19,7 +19,7 @@ pub static STRIP: Kernel = Kernel {
     name: "similarities.strip",
     source: SOURCE,
     entry: "strip",
-    bindings: &[Access::Read, Access::Read, Access::ReadWrite],
+    bindings: &[READ, READ, READ_WRITE],
     workgroup_size: tile::WORKGROUP_SIZE,
     workgroup_bytes: 0,
     any_size: false,

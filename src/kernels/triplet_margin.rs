@@ -6,7 +6,9 @@ use super::ranks::{
     Block, FEW, Inputs, Params, SEGMENT, Scratch, buffers, similarity_steps, sort_thresholds,
     sorting_dispatches,
 };
-use super::{Access, Kernel, MOST_ROUNDS, MOST_STEPS, index, vec4s, wgsl::wgsl, workgroups_for};
+use super::{
+    Kernel, MOST_ROUNDS, MOST_STEPS, READ, READ_WRITE, index, vec4s, wgsl::wgsl, workgroups_for,
+};
 use crate::cpu;
 pub use crate::cpu::triplet_margin::{Kind, Rule, STATUS, TERMS, Total};
 use crate::engine::{Commands, DeviceVec};
@@ -25,14 +27,7 @@ pub static MINE: Kernel = Kernel {
     source: SOURCE,
     entry: "mine",
     bindings: &[
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::ReadWrite,
-        Access::ReadWrite,
-        Access::ReadWrite,
+        READ, READ, READ, READ, READ, READ_WRITE, READ_WRITE, READ_WRITE,
     ],
     workgroup_size: SEGMENT as u32,
     workgroup_bytes: 8 * 4 * SEGMENT as u32 + 40 + 8 * BINS as u32,
@@ -44,14 +39,7 @@ pub static FINISH: Kernel = Kernel {
     name: "triplet_margin.finish",
     entry: "finish",
     bindings: &[
-        Access::ReadWrite,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::ReadWrite,
-        Access::Read,
-        Access::ReadWrite,
+        READ_WRITE, READ, READ, READ, READ, READ_WRITE, READ, READ_WRITE,
     ],
     workgroup_bytes: finish_bytes(SEGMENT),
     any_size: false,
@@ -76,16 +64,7 @@ pub static FINISH_FEW: Kernel = Kernel {
 pub static SHARE_WITH_REFERENCES: Kernel = Kernel {
     name: "triplet_margin.share_with_references",
     entry: "share_with_references",
-    bindings: &[
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::ReadWrite,
-        Access::Read,
-        Access::ReadWrite,
-    ],
+    bindings: &[READ, READ, READ, READ, READ, READ_WRITE, READ, READ_WRITE],
     workgroup_bytes: 8 * 4 * SEGMENT as u32,
     any_size: false,
     ..MINE

@@ -9,7 +9,7 @@ use std::ops::Range;
 use bytemuck::{Pod, Zeroable, cast_slice, cast_slice_mut};
 
 use super::similarities::width;
-use super::{Access, Kernel, groups_for, index, wgsl::wgsl};
+use super::{Kernel, READ, READ_WRITE, groups_for, index, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::triplets::{Band, Batch, CELL, NO_PLACE, Row};
 use crate::engine::{Commands, DeviceVec};
@@ -31,7 +31,7 @@ pub static VALID: Kernel = Kernel {
     name: "triplets.valid",
     source: SOURCE,
     entry: "valid",
-    bindings: &[Access::Read, Access::Read, Access::ReadWrite],
+    bindings: &[READ, READ, READ_WRITE],
     workgroup_size: WORKGROUP_SIZE,
     workgroup_bytes: 0,
     any_size: false,
@@ -41,13 +41,7 @@ pub static VALID: Kernel = Kernel {
 pub static COUNT: Kernel = Kernel {
     name: "triplets.count",
     entry: "count",
-    bindings: &[
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::ReadWrite,
-    ],
+    bindings: &[READ, READ, READ, READ, READ_WRITE],
     workgroup_bytes: 4 * WORKGROUP_SIZE,
     ..VALID
 };
@@ -56,14 +50,7 @@ pub static COUNT: Kernel = Kernel {
 pub static WRITE: Kernel = Kernel {
     name: "triplets.write",
     entry: "write",
-    bindings: &[
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::ReadWrite,
-    ],
+    bindings: &[READ, READ, READ, READ, READ, READ_WRITE],
     ..COUNT
 };
 
@@ -79,7 +66,7 @@ pub static FACENET: Kernel = Kernel {
 pub static CHECKSUM: Kernel = Kernel {
     name: "triplets.checksum",
     entry: "checksum",
-    bindings: &[Access::Read, Access::ReadWrite],
+    bindings: &[READ, READ_WRITE],
     ..VALID
 };
 

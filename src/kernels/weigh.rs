@@ -6,7 +6,7 @@ use bytemuck::{Pod, Zeroable};
 use super::ranks::{Block, Inputs, SEGMENT};
 use super::select::Kept;
 use super::similarities::width;
-use super::{Access, Kernel, MOST_STEPS, groups_for, index, vec4s, wgsl::wgsl};
+use super::{Kernel, MOST_STEPS, READ, READ_WRITE, groups_for, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::weigh::Weighing;
 use crate::engine::{Commands, DeviceVec};
@@ -17,15 +17,7 @@ pub static WEIGH: Kernel = Kernel {
     name: "weigh.weigh",
     source: wgsl!("weigh.wgsl"),
     entry: "weigh",
-    bindings: &[
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::ReadWrite,
-        Access::ReadWrite,
-        Access::ReadWrite,
-    ],
+    bindings: &[READ, READ, READ, READ, READ_WRITE, READ_WRITE, READ_WRITE],
     workgroup_size: SEGMENT as u32,
     workgroup_bytes: 4 * SEGMENT as u32 + 16,
     any_size: false,
@@ -42,13 +34,7 @@ pub static CHOOSE: Kernel = Kernel {
 pub static COUNT: Kernel = Kernel {
     name: "weigh.count",
     entry: "count",
-    bindings: &[
-        Access::ReadWrite,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::ReadWrite,
-    ],
+    bindings: &[READ_WRITE, READ, READ, READ, READ_WRITE],
     ..SWAPPED
 };
 
@@ -78,13 +64,7 @@ pub static TOTAL: Kernel = Kernel {
 pub static SWAPPED: Kernel = Kernel {
     name: "weigh.swapped",
     entry: "swapped",
-    bindings: &[
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::ReadWrite,
-    ],
+    bindings: &[READ, READ, READ, READ, READ_WRITE],
     workgroup_bytes: 0,
     ..WEIGH
 };

@@ -15,7 +15,7 @@ const CEILINGS: [(&str, usize); 10] = [
     ("functions over 100 lines", 0),
     ("functions over 60 lines", 99),
     ("names that lib.rs hands out", 231),
-    ("lines of src", 73_550),
+    ("lines of src", 73_400),
     ("lines of README.md", 250),
 ];
 

@@ -193,12 +193,7 @@ impl Trainer {
         let (commands, train) = (slices.commands(), &mut self.train);
         let (sizes, optimizer) = (&self.setup.sizes, &self.config.optimizer);
         let (count, stride) = (sizes.batch, stride(self.model.embedding_size()));
-        let Place {
-            step,
-            first,
-            report_first,
-            ..
-        } = place;
+        let (step, report_first) = (place.step, place.report_first);
         if !drawn.alone {
             drift::measure(commands, count, stride, &train.gradient, &mut train.drift);
         }
@@ -225,7 +220,7 @@ impl Trainer {
             commands,
             step,
             count,
-            self.features.batch(first),
+            self.features.batch(place.first),
             &train.hidden,
             &train.gradient,
             &mut train.gradients,
