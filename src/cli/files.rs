@@ -59,7 +59,7 @@ fn array(text: &str) -> (&Path, Option<&str>) {
     let mut splits = colons.map(|colon| (&text[..colon], &text[colon + 1..]));
     let has_parts = |file: &str| {
         let format = Format::of(file);
-        format.is_some_and(|format| format.has_arrays() || format.has_lists())
+        format.is_some_and(|format| format.has_arrays() || format.is_table())
     };
     match splits.find(|(file, _)| has_parts(file)) {
         Some((file, array)) if !Path::new(text).exists() => (Path::new(file), Some(array)),

@@ -52,7 +52,7 @@ impl Format {
         found.map(|(_, format)| *format)
     }
 
-    /// Tells if a file of it is a table, with columns to choose the label from.
+    /// Tells if a file of it is a table, with columns to choose the label from, some of which may hold lists.
     pub fn is_table(self) -> bool {
         matches!(self, Self::Table | Self::JsonLines | Self::Parquet)
     }
@@ -60,11 +60,6 @@ impl Format {
     /// Tells if a file of it has several arrays, to choose from by name.
     pub fn has_arrays(self) -> bool {
         matches!(self, Self::Npz | Self::Safetensors | Self::Hdf5)
-    }
-
-    /// Tells if files of this format are tables that can have columns of lists.
-    pub fn has_lists(self) -> bool {
-        matches!(self, Self::Table | Self::JsonLines | Self::Parquet)
     }
 
     /// The endings of files that are read, unpacked.

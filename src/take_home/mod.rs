@@ -19,6 +19,7 @@ mod results;
 mod script;
 mod sentence_transformers;
 mod settings;
+mod side_rows;
 mod svg;
 mod taken;
 mod text;
@@ -32,8 +33,9 @@ pub use archive::{SavedArchive, archive, saved_run};
 pub use head::Head;
 #[cfg(not(target_family = "wasm"))]
 pub use results::is_history;
-pub use results::{HISTORY, Results, RowsOf, SideRows};
+pub use results::{HISTORY, Results};
 pub use settings::{IMAGINED, Link, link, link_pairs};
+pub use side_rows::{RowsOf, SideRows};
 pub use taken::Taken;
 
 use crate::base::error::{Error, Result};

@@ -5,7 +5,7 @@ use bytemuck::{Pod, cast_slice, pod_collect_to_vec};
 use serde::{Deserialize, Serialize};
 
 use super::arrays::{self, NEIGHBOURS};
-use super::results::{RowsOf, SideRows, is_sample};
+use super::side_rows::{RowsOf, SideRows, is_sample};
 use crate::base::error::{Error, Result};
 use crate::engine::Engine;
 use crate::model::embedding_model::LayerWeights;

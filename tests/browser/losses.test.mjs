@@ -141,16 +141,19 @@ test("devices that are lost and GPU processes that end cost a run nothing, and a
 test("where the link asks for a GPU and the browser gives none any more, one click goes on on the CPU", async () => {
   await before([losing], "?engine=gpu", async (page) => {
     const session = await page.page.context().browser().newBrowserCDPSession();
-    for (const again of [true, false]) {
-      const [worker] = page.page.workers();
-      await worker.evaluate(() => self.pass(61_000));
+    // How many ends of its GPU process this browser takes depends on how many there were.
+    const gives = async () => !(await page.find("go-to-cpu").isVisible());
+    for (let ends = 0; ends < 3 && (await gives()); ends += 1) {
+      await page.page.workers()[0].evaluate(() => self.pass(61_000));
       await stepped(page);
       await page.click("run");
       await page.page.waitForFunction(() => Number(document.querySelector("[data-testid=step-count]").textContent) > 5);
       await session.send("Browser.crashGpuProcess");
-      if (again) await toTheEnd(page);
+      await page.page.waitForFunction(() => {
+        const [button, status] = ["go-to-cpu", "status"].map((id) => document.querySelector(`[data-testid=${id}]`));
+        return button.checkVisibility() || /^Done/.test(status.textContent);
+      }, null, { timeout: 200_000 });
     }
-    await page.find("go-to-cpu").waitFor({ timeout: 120_000 });
     await page.click("go-to-cpu");
     await page.page.waitForURL(/engine=cpu/);
     await page.click("go-on");
