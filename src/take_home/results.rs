@@ -1,7 +1,5 @@
 //! [`Results`]: the parts of all exported files, from a run or from the folder that a run wrote.
 
-use serde::Deserialize;
-
 use super::head::Head;
 use super::{CHECKPOINT, RowsOf, SideRows, Taken, arrays, embeddings};
 use crate::base::error::{Error, Result};
@@ -22,6 +20,7 @@ pub(super) const DATA: &str = "nearfar_data.npz";
 /// Tells by its content if a file is the history of a run; little of it is held at once.
 #[cfg(not(target_family = "wasm"))]
 pub fn is_history(path: &std::path::Path) -> bool {
+    use serde::Deserialize;
     use serde::de::IgnoredAny;
 
     /// Keys that every history has.

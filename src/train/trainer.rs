@@ -115,7 +115,7 @@ pub struct Trainer {
     centres: bool,
     /// Set for each class of which a row was drawn.
     seen: Vec<bool>,
-    /// [`drift::Drift::sums`] at the last evaluation.
+    /// [`Drift::sums`](crate::kernels::drift::Drift::sums) at the last evaluation.
     drifted: [f64; 2],
     pace: Pace,
     evaluation_pace: Pace,

@@ -195,7 +195,7 @@ enum Placing {
     /// Asked for, with nothing done yet.
     Asked,
     /// Under way: the layouts of the features and of the embeddings, and the time of the start.
-    Going([Umap; 2], Instant),
+    Going(Box<[Umap; 2]>, Instant),
 }
 
 impl Core {
@@ -1318,7 +1318,7 @@ impl Core {
         match run.umap().await {
             Ok(both) => {
                 self.run = Some(run);
-                self.placing = Some(Placing::Going(both, Instant::now()));
+                self.placing = Some(Placing::Going(Box::new(both), Instant::now()));
             }
             Err(error @ Error::Device(_)) => self.fail(&error),
             // The command that stopped this work says what comes next.
@@ -1334,7 +1334,7 @@ impl Core {
     }
 
     /// Advances UMAP for a moment, and sends the page the positions.
-    async fn place_on(&mut self, mut both: [Umap; 2], since: Instant) {
+    async fn place_on(&mut self, mut both: Box<[Umap; 2]>, since: Instant) {
         let began = Instant::now();
         // One epoch of each in turn: both have the same number.
         while !both[1].is_done() && began.elapsed() < PLACE_FOR {
