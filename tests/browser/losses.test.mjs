@@ -158,6 +158,8 @@ test("where the link asks for a GPU and the browser gives none any more, one cli
     await page.page.waitForURL(/engine=cpu/);
     await page.click("go-on");
     await ended(page);
+    // The page was loaded again, with all of its files.
+    page.requests.length = 0;
     assert.equal(await page.text("device"), "Runs on the CPU.");
     assert.equal(await page.text("step-count"), "40");
     assert.equal(await page.error(), "");
