@@ -8,7 +8,6 @@ use nearfar::{
     Engine, Error, Forecast, KeptOfAnchor, Mined, MiningSpec, Rate, Result, Room, TrainConfig,
     Tuples, Wanted, matrix_header, mine_into, pml_bytes,
 };
-
 use serde_json::Value;
 
 use super::files::{LabelledFiles, LabelledRows, compare};

@@ -17,8 +17,8 @@ pub fn read_pairs(words: &[u32]) -> [Vec<u64>; 2] {
     [counts[..BINS].to_vec(), counts[BINS..].to_vec()]
 }
 
-/// Bin of a pair with this similarity. The number of bins is a power of two, which scales without rounding. Numbers that are no
-/// similarities, which rows that were changed in a checkpoint can give, are counted at an end.
+/// Bin of a pair with this similarity. The number of bins is a power of two, which scales without rounding. Numbers outside of
+/// -1 to 1, which rows that were changed in a checkpoint can give, are counted at an end.
 fn bin(s: f32) -> usize {
     let half = (BINS / 2) as i32;
     let bin = ((s * half as f32).floor() as i32).saturating_add(half);

@@ -2,7 +2,7 @@
 //! pairs that a miner keeps, the loss of those triplets or pairs, and its gradient. Holds the buffers.
 //!
 //! A loss of triplets takes one round over the blocks, [`RowPass::mine`]. A loss of pairs takes two, as it is divided by counts of
-//! the whole batch: [`RowPass::reduce`], then [`RowPass::slopes`].
+//! the whole batch: [`RowPass::reduce`], then [`RowPass::slopes`]; lifted structure takes [`RowPass::settle`] between them.
 
 use crate::base::error::{Error, Result};
 use crate::base::ledger::Purpose;

@@ -260,7 +260,7 @@ pub async fn evaluate(
 }
 
 /// Scores embeddings across groups, such as donors, subjects or cameras: a row's own group is left out of its neighbours. `groups`
-/// has the group of each query, and `reference_groups` that of each reference, if there are references.
+/// has the group of each query; `references` come with the group of each.
 ///
 /// # Errors
 /// As [`evaluate`]; [`Error::Data`] if a row has no group, or all have the same one.
