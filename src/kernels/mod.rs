@@ -72,6 +72,7 @@ pub static ALL: &[&Kernel] = &[
     &peaks::FILL,
     &peaks::COPY,
     &pull::PULL,
+    &pull::PULL_APART,
     &pull::SHARE,
     &ranks::CLEAR,
     &ranks::FIND,

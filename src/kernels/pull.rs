@@ -5,7 +5,8 @@ use bytemuck::{Pod, Zeroable};
 use super::ranks::Block;
 use super::similarities::width;
 use super::{Kernel, READ, READ_WRITE, groups_for, index, vec4s, wgsl::wgsl};
-use crate::cpu;
+use crate::cpu::{self, SEGMENT};
+use crate::engine::device::TileShape;
 use crate::engine::{Commands, DeviceVec};
 
 /// One invocation per vec4 of a row.
@@ -17,6 +18,15 @@ pub static PULL: Kernel = Kernel {
     workgroup_size: 64,
     workgroup_bytes: 0,
     any_size: false,
+};
+
+/// One workgroup per few vec4s of rows: an invocation a segment of references.
+pub static PULL_APART: Kernel = Kernel {
+    name: "pull.pull_apart",
+    entry: "pull_apart",
+    workgroup_size: 256,
+    workgroup_bytes: 4096,
+    ..PULL
 };
 
 /// One invocation per vec4 of a reference.
@@ -40,6 +50,7 @@ struct Params {
     first: u32,
     end: u32,
     onto: u32,
+    columns: u32,
 }
 
 /// Anchor gradients of the block: the sum over references of weight times reference. Written, or added with `onto`.
@@ -57,15 +68,26 @@ pub fn pull(
     match commands {
         Commands::Gpu(gpu) => {
             let buffers = [references.binding(), weights.binding(), gradient.binding()];
-            let groups = groups_for(&PULL, block.rows * block.stride / 4);
+            let vec4s = block.rows * block.stride / 4;
+            // One after the other, an invocation takes the segments of its vec4; barriers are slow where a processor emulates a GPU.
+            let apart = block.references > SEGMENT && gpu.shape() != TileShape::Strip;
+            let (kernel, columns, groups) = match apart {
+                true => {
+                    let at_once = block.references.min(WINDOW).div_ceil(SEGMENT);
+                    let columns = 256 / at_once.next_power_of_two();
+                    (&PULL_APART, columns, vec4s.div_ceil(columns) as u64)
+                }
+                false => (&PULL, 1, groups_for(&PULL, vec4s)),
+            };
             for from in (0..block.references).step_by(WINDOW) {
                 let params = Params {
                     first: index(from),
                     end: index(from + WINDOW),
                     onto: u32::from(onto || from > 0),
+                    columns: index(columns),
                     ..params(block)
                 };
-                gpu.dispatch(&PULL, &params, &buffers, groups);
+                gpu.dispatch(kernel, &params, &buffers, groups);
             }
         }
         Commands::Cpu(calls) => {
@@ -125,5 +147,6 @@ fn params(block: &Block) -> Params {
         first: 0,
         end: 0,
         onto: 0,
+        columns: 0,
     }
 }

@@ -2,7 +2,8 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use nearfar::{
-    DeviceVec, Engine, EngineChoice, EngineKind, MemoryPlan, Purpose, RowSource, Rows, reference,
+    DeviceVec, Engine, EngineChoice, EngineKind, MemoryPlan, Purpose, RowSource, Rows, TileShape,
+    reference,
 };
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 pub(crate) use rand_pcg::Pcg64Mcg as Rng;
@@ -16,10 +17,23 @@ pub(crate) fn engines() -> [Engine; 2] {
 pub(crate) fn open(kind: EngineKind, budget_bytes: u64) -> Engine {
     let choice = EngineChoice {
         kind: Some(kind),
-        adapter: None,
         ..EngineChoice::default()
     };
-    pollster::block_on(Engine::open(&choice, budget_bytes))
+    opened(&choice, budget_bytes)
+}
+
+/// Opens a GPU that cuts all of its work in this shape, or says what is missing.
+pub(crate) fn gpu_in(shape: TileShape, budget_bytes: u64) -> Engine {
+    let choice = EngineChoice {
+        kind: Some(EngineKind::Gpu),
+        shape: Some(shape),
+        ..EngineChoice::default()
+    };
+    opened(&choice, budget_bytes)
+}
+
+fn opened(choice: &EngineChoice, budget_bytes: u64) -> Engine {
+    pollster::block_on(Engine::open(choice, budget_bytes))
         .unwrap_or_else(|error| panic!("{error} (`make test` installs what is missing)"))
 }
 

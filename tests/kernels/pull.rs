@@ -2,7 +2,8 @@ use nearfar::kernels::pull::{WINDOW, pull, share};
 use nearfar::kernels::ranks::Block;
 use nearfar::kernels::similarities::width;
 
-use super::common::{assert_close, engines, random_rows, read, rng, to_f64, vector};
+use super::common::{assert_close, engines, gpu_in, random_rows, read, rng, to_f64, vector};
+use nearfar::TileShape;
 
 /// Floats of a row.
 const STRIDE: usize = 12;
@@ -17,7 +18,8 @@ fn both_products_are_those_of_the_loops() {
         (1, 3, 257),
         (0, 2, WINDOW + 300),
     ];
-    for engine in engines() {
+    let [gpu, cpu] = engines();
+    for engine in [gpu, gpu_in(TileShape::Tile, 256 << 20), cpu] {
         for (seed, (first_row, rows, m)) in cases.into_iter().enumerate() {
             let mut rng = rng(seed as u64);
             let (anchors, references) = (
@@ -105,4 +107,46 @@ fn both_products_are_those_of_the_loops() {
             }
         }
     }
+}
+
+#[test]
+fn segments_summed_at_once_give_the_bits_of_one_after_the_other() {
+    let (rows, m) = (3, WINDOW + 1000);
+    let mut rng = rng(9);
+    let references = random_rows(&mut rng, m, STRIDE);
+    let weights = random_rows(&mut rng, rows, width(m));
+    let block = Block {
+        first_row: 0,
+        rows,
+        batch: 0,
+        first_reference: 0,
+        references: m,
+        stride: STRIDE,
+    };
+    let [strip, tile] = TileShape::ALL.map(|shape| {
+        let engine = gpu_in(shape, 256 << 20);
+        let (references, weights) = (
+            vector(&engine, &references, 0),
+            vector(&engine, &weights, 0),
+        );
+        let mut gradient = vector(&engine, &vec![0.0f32; rows * STRIDE], 0);
+        let mut commands = engine.commands();
+        pull(
+            &mut commands,
+            &block,
+            false,
+            &references,
+            &weights,
+            &mut gradient,
+        );
+        engine.submit(commands);
+        let compiled = engine.compiled();
+        let apart = compiled.contains(&"pull.pull_apart");
+        assert_eq!(apart, shape == TileShape::Tile, "{compiled:?}");
+        read(&engine, &gradient, rows * STRIDE)
+            .iter()
+            .map(|value| value.to_bits())
+            .collect::<Vec<_>>()
+    });
+    assert_eq!(strip, tile);
 }
