@@ -13,6 +13,8 @@ pub struct EngineChoice {
     pub adapter: Option<String>,
     /// A GPU runs the kernels without wgpu's runtime checks, natively: for measurements, not for results.
     pub trusted: bool,
+    /// A GPU runs the kernels with the guards of wgpu that end loops, natively: for tests, as each loop here ends by itself.
+    pub guards_loops: bool,
     /// The shape of tiles that a GPU uses for all work, instead of the one that suits.
     pub shape: Option<TileShape>,
     /// Message of a GPU that failed at its first work: unless a GPU is asked for, none is tried again.

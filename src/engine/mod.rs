@@ -282,14 +282,37 @@ impl Engine {
         first: u64,
         elements: &[T],
     ) -> Result<()> {
-        let chunk = (gpu::STAGING_BYTES / size_of::<T>() as u64) as usize;
+        let piece_bytes = self.piece_bytes();
+        let chunk = (piece_bytes / size_of::<T>() as u64) as usize;
         for (index, part) in elements.chunks(chunk).enumerate() {
-            let mut commands = self.commands();
-            commands.upload(target, first + (index * chunk) as u64, part);
-            self.submit(commands);
-            self.keep_up().await?;
+            let first = first + (index * chunk) as u64;
+            match (&self.backend, &*target) {
+                (Backend::Gpu(gpu), DeviceVec::Gpu(target)) if self.sends_alone(part) => {
+                    gpu.send_piece(target, first, part).await?;
+                }
+                _ => {
+                    let mut commands = self.commands();
+                    commands.upload(target, first, part);
+                    self.submit(commands);
+                    self.keep_up().await?;
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Tells if elements are sent in pieces of their own: a list of commands does not carry so many.
+    pub(crate) fn sends_alone<T>(&self, elements: &[T]) -> bool {
+        let most = gpu::STAGING_BYTES;
+        size_of_val(elements) as u64 > most && self.piece_bytes() > most
+    }
+
+    /// Bytes that are sent at once of a large upload.
+    pub(crate) fn piece_bytes(&self) -> u64 {
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.piece_bytes(),
+            Backend::Cpu => gpu::STAGING_BYTES,
+        }
     }
 
     /// Waits if [`IN_FLIGHT`] submits are in flight: a driver keeps a copy of the data that each of them carries.

@@ -228,6 +228,15 @@ impl<'a> Slices<'a> {
         mut first: u64,
         mut elements: &[T],
     ) -> Result<()> {
+        if self.engine.sends_alone(elements) {
+            self.send();
+            let waits = self.engine.waits();
+            self.engine.upload(target, first, elements).await?;
+            if self.engine.waits() > waits {
+                self.waited();
+            }
+            return Ok(());
+        }
         while !elements.is_empty() {
             let room = self.commands().room() as usize / size_of::<T>();
             if room == 0 {

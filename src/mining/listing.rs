@@ -15,6 +15,7 @@ use crate::base::ledger::Purpose;
 use crate::base::plan::{MemoryPlan, Room};
 use crate::cpu::Distance;
 use crate::data::classes;
+use crate::engine::pace::Slices;
 use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::kernels::triplets::{self as kernel, Band, Batch, Row};
 use crate::kernels::{self, similarities, stride};
@@ -185,6 +186,8 @@ impl ListingSpec {
     }
 }
 
+/// Operations that are accounted for writing a triplet.
+const OPERATIONS: f64 = 32.0;
 /// Operations that are accounted for one comparison with a reference.
 const LOOK_OPERATIONS: f64 = 4.0;
 
@@ -340,31 +343,24 @@ impl Window {
         }
     }
 
-    /// Hands on the first `count` triplets, then yields to other work on the engine.
+    /// Hands on the first `count` triplets, after the work of the slices.
     async fn hand_on<F: FnMut(&[[u32; 3]]) -> Result<()>>(
         &mut self,
-        engine: &Engine,
+        slices: &mut Slices<'_>,
         count: usize,
         outlet: &mut Outlet<F>,
     ) -> Result<()> {
-        match outlet {
-            Outlet::Sink(sink) => {
-                let words = engine.view(&self.triplets, 0, 3 * count as u64).await?;
-                sink(cast_slice(&words))?;
-            }
-            Outlet::Checksum => {
-                let mut commands = engine.commands();
-                let Self {
-                    triplets,
-                    total,
-                    listed,
-                } = self;
-                kernel::checksum(&mut commands, *listed, count, triplets, total);
-                engine.submit(commands);
-                engine.settle().await?;
-            }
-        }
+        let (first, engine) = (self.listed, slices.engine());
         self.listed += count as u64;
+        let Outlet::Sink(sink) = outlet else {
+            slices.reserve(1).await?;
+            let (triplets, total) = (&self.triplets, &mut self.total);
+            kernel::checksum(slices.commands(), first, count, triplets, total);
+            return slices.recorded(count as f64 * OPERATIONS).await;
+        };
+        slices.submit();
+        let words = engine.view(&self.triplets, 0, 3 * count as u64).await?;
+        sink(cast_slice(&words))?;
         engine.breathe().await
     }
 

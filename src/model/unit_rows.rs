@@ -5,7 +5,6 @@ use crate::base::error::Result;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::cpu;
 use crate::data::{Dataset, RowSource, check_squares};
-use crate::engine::gpu::STAGING_BYTES;
 use crate::engine::pace::{Pace, Slices};
 use crate::engine::{DeviceVec, Engine};
 use crate::kernels::{normalize, stride};
@@ -47,12 +46,12 @@ pub(crate) enum UnitRows<'a> {
 #[cfg(not(target_arch = "wasm32"))]
 const SHARED_BYTES: u64 = 8 << 20;
 
-/// Stored rows of a tile: as many as one submit carries, or as pay for sharing among cores.
-fn stored_tile(to: &DeviceVec<f32>, stride: usize) -> usize {
+/// Stored rows of a tile: as many as are sent at once, or as pay for sharing among cores.
+fn stored_tile(engine: &Engine, to: &DeviceVec<f32>, stride: usize) -> usize {
     let bytes = match to {
         #[cfg(not(target_arch = "wasm32"))]
         DeviceVec::Cpu(_) => SHARED_BYTES,
-        _ => STAGING_BYTES,
+        _ => engine.piece_bytes(),
     };
     (bytes as usize / size_of::<f32>() / stride.max(1)).max(1)
 }
@@ -134,7 +133,7 @@ impl UnitRows<'_> {
         while places.peek().is_some() {
             numbers.clear();
             let at_once = match self {
-                Self::Stored { .. } => stored_tile(to, stride),
+                Self::Stored { .. } => stored_tile(slices.engine(), to, stride),
                 Self::Embedded { .. } => TILE_ROWS,
             };
             numbers.extend(places.by_ref().take(at_once));

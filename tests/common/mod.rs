@@ -8,7 +8,7 @@ use nearfar::{
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 pub(crate) use rand_pcg::Pcg64Mcg as Rng;
 
-/// Both engines: a kernel is right when it is right on each. No adapter is a failure, never a skip.
+/// Both engines, a GPU with all of wgpu's checks: a kernel is right when it is right on each. No adapter is a failure, never a skip.
 pub(crate) fn engines() -> [Engine; 2] {
     [EngineKind::Gpu, EngineKind::Cpu].map(|kind| open(kind, 256 << 20))
 }
@@ -17,6 +17,7 @@ pub(crate) fn engines() -> [Engine; 2] {
 pub(crate) fn open(kind: EngineKind, budget_bytes: u64) -> Engine {
     let choice = EngineChoice {
         kind: Some(kind),
+        guards_loops: true,
         ..EngineChoice::default()
     };
     opened(&choice, budget_bytes)

@@ -243,7 +243,7 @@ mod native {
                     .filter(|_| kind != Some(EngineKind::Cpu)),
                 trusted,
                 shape: self.shape,
-                failed_gpu: None,
+                ..EngineChoice::default()
             };
             let open = || bench::open(&choice, self.budget.0);
             let mut report = match (sweep, &self.what) {

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::rc::Rc;
 
+use super::PARAMS_BYTES;
+use super::trusted::{self, Checks};
 use super::vec::Binding;
-use super::{PARAMS_BYTES, trusted};
 use crate::engine::device::TileShape;
 
 /// The most storage buffers of a kernel: the limit that every WebGPU device has.
@@ -71,8 +72,7 @@ type BufferIds = [u64; MAX_BINDINGS];
 /// The compiled kernels, the layouts they share, and the bind groups of the buffers in use.
 #[derive(Debug)]
 pub(super) struct Pipelines {
-    /// Compile without runtime checks.
-    trusted: bool,
+    checks: Checks,
     /// Shape in which work is cut into workgroups.
     pub(super) shape: TileShape,
     /// Pipelines by name and invocations of a workgroup.
@@ -82,9 +82,9 @@ pub(super) struct Pipelines {
 }
 
 impl Pipelines {
-    pub(super) fn new(trusted: bool, shape: TileShape) -> Self {
+    pub(super) fn new(checks: Checks, shape: TileShape) -> Self {
         Self {
-            trusted,
+            checks,
             shape,
             compiled: RefCell::default(),
             layouts: RefCell::default(),
@@ -125,11 +125,7 @@ impl Pipelines {
             label: Some(kernel.name),
             source: wgpu::ShaderSource::Wgsl(kernel.source.concat().into()),
         };
-        let module = if self.trusted {
-            trusted::module(device, descriptor)
-        } else {
-            device.create_shader_module(descriptor)
-        };
+        let module = trusted::module(device, descriptor, self.checks);
         let compute = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some(kernel.name),
             layout: Some(&layout.pipeline),

@@ -28,6 +28,7 @@ use crate::base::ledger::{MemoryLedger, Purpose, Reservation};
 use crate::base::order;
 use crate::engine::device::{DeviceInfo, EngineChoice, TileShape};
 use kernel::Pipelines;
+use trusted::Checks;
 
 /// Parameter blocks that one submit can carry; each dispatch takes one.
 pub const PARAMS_SLOTS: u32 = 512;
@@ -35,6 +36,19 @@ pub const PARAMS_SLOTS: u32 = 512;
 const PARAMS_BYTES: u32 = 256;
 /// Bytes that one submit can carry to the device besides its parameters, and that one read returns.
 pub const STAGING_BYTES: u64 = 1 << 20;
+
+/// The most bytes of a piece of a large upload; in a browser, what is copied for it stays with the page for good.
+const MOST_PIECE_BYTES: u64 = if cfg!(target_arch = "wasm32") {
+    2 << 20
+} else {
+    8 << 20
+};
+
+/// Bytes of a piece of a large upload within this budget. The driver holds copies of two at most, in the memory of the host: a
+/// sixteenth of the budget, or what it holds of small submits.
+fn piece_bytes(budget_bytes: u64) -> u64 {
+    (budget_bytes / 32 & !0xffff).clamp(STAGING_BYTES, MOST_PIECE_BYTES)
+}
 
 /// A device with its queue, its pipelines, and small fixed buffers for parameters, uploads and reads.
 #[derive(Debug)]
@@ -46,6 +60,8 @@ pub struct Gpu {
     params: GpuVec<u8>,
     upload: GpuVec<u8>,
     readback: GpuVec<u8>,
+    /// Bytes of a piece of a large upload.
+    piece_bytes: u64,
     returned: vec::Returned,
     faults: Arc<Mutex<Option<String>>>,
     submits: Cell<u64>,
@@ -158,14 +174,20 @@ impl Gpu {
             ..device_info(&adapter)
         };
         let shape = choice.shape.unwrap_or(TileShape::of_device(&info));
+        let checks = match (choice.trusted, choice.guards_loops) {
+            (true, _) => Checks::None,
+            (false, true) => Checks::All,
+            (false, false) => Checks::AllButLoops,
+        };
         let gpu = Self {
             info,
-            pipelines: Pipelines::new(choice.trusted, shape),
+            pipelines: Pipelines::new(checks, shape),
             device,
             queue,
             params,
             upload,
             readback,
+            piece_bytes: piece_bytes(ledger.budget_bytes()),
             returned,
             faults,
             submits: Cell::new(0),
@@ -279,6 +301,35 @@ impl Gpu {
         self.queue.submit(buffers);
         self.submits.set(self.submits.get() + 1);
         self.waits.sent();
+    }
+
+    /// Bytes of a piece of a large upload: [`STAGING_BYTES`] at least, more if the budget has room for two.
+    pub fn piece_bytes(&self) -> u64 {
+        self.piece_bytes
+    }
+
+    /// Sends `elements`, a piece at most, to `target` from element `first` on, after all that was submitted.
+    ///
+    /// # Errors
+    /// As [`Gpu::idle`]: a third piece waits until the first two have arrived.
+    pub async fn send_piece<T: Pod>(
+        &self,
+        target: &GpuVec<T>,
+        first: u64,
+        elements: &[T],
+    ) -> Result<()> {
+        let bytes: &[u8] = bytemuck::cast_slice(elements);
+        let size = bytes.len() as u64;
+        if self.waits.carried() + size > 2 * self.piece_bytes {
+            self.idle().await?;
+        }
+        self.queue
+            .write_buffer(target.raw(), first * size_of::<T>() as u64, bytes);
+        // A write is sent with the next submit: without one, pieces would gather.
+        self.send([]);
+        self.waits.carry(size);
+        self.uploaded.set(self.uploaded.get() + size);
+        Ok(())
     }
 
     /// Waits for the device and reads `count` elements from `first` on.

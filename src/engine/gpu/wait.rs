@@ -30,6 +30,8 @@ pub(super) struct Waits {
     count: Cell<u64>,
     /// Submits since the last wait.
     in_flight: Cell<u32>,
+    /// Bytes of large uploads since the last wait.
+    carried: Cell<u64>,
     /// The shortest wait so far: the cost of a wait that has nothing to wait for.
     round_trip: Cell<Duration>,
     /// Time by which the submits in flight should be done.
@@ -43,6 +45,7 @@ impl Default for Waits {
         Self {
             count: Cell::new(0),
             in_flight: Cell::new(0),
+            carried: Cell::new(0),
             round_trip: Cell::new(Duration::MAX),
             due: Cell::new(None),
             looks_seldom: Cell::new(false),
@@ -53,6 +56,15 @@ impl Default for Waits {
 impl Waits {
     pub(super) fn sent(&self) {
         self.in_flight.set(self.in_flight.get() + 1);
+    }
+
+    pub(super) fn carry(&self, bytes: u64) {
+        self.carried.set(self.carried.get() + bytes);
+    }
+
+    /// Bytes of large uploads that nobody has waited for yet.
+    pub(super) fn carried(&self) -> u64 {
+        self.carried.get()
     }
 }
 
@@ -106,6 +118,7 @@ impl Gpu {
         let waits = &self.waits;
         waits.count.set(waits.count.get() + 1);
         waits.in_flight.set(0);
+        waits.carried.set(0);
         let late = waits.due.take().unwrap_or(started).elapsed();
         if cfg!(target_arch = "wasm32") && late > SELDOM {
             waits.looks_seldom.set(true);

@@ -156,9 +156,11 @@ impl<'a> Mined<'a> {
         }
         let to = &mut self.window.triplets;
         self.engine.upload(to, 0, triplets.as_flattened()).await?;
+        let mut slices = Slices::new(self.engine, &mut self.looks);
         self.window
-            .hand_on(self.engine, triplets.len(), outlet)
+            .hand_on(&mut slices, triplets.len(), outlet)
             .await?;
+        slices.submit();
         triplets.clear();
         Ok(())
     }
@@ -267,10 +269,10 @@ impl<'a> Mined<'a> {
                 );
                 slices.recorded(count * operations).await?;
             }
-            slices.submit();
             self.window
-                .hand_on(self.engine, last - first, outlet)
+                .hand_on(&mut slices, last - first, outlet)
                 .await?;
+            slices.submit();
         }
         Ok(())
     }
@@ -321,11 +323,11 @@ impl<'a> Mined<'a> {
                 write(commands, batch, part, start..end, inputs, counts, to);
                 slices.recorded(operations).await?;
             }
-            slices.submit();
             let listed = (end - start) as usize;
-            window.hand_on(engine, listed, outlet).await?;
+            window.hand_on(&mut slices, listed, outlet).await?;
             start = end;
         }
+        slices.submit();
         Ok(())
     }
 }

@@ -3,18 +3,13 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use bytemuck::cast_slice;
-use web_time::Instant;
-
-use super::{Cut, ListingSpec, Outlet, Window, workspace};
+use super::{Cut, ListingSpec, OPERATIONS, Outlet, Window, workspace};
 use crate::base::error::{Error, Result};
-use crate::engine::pace::Pace;
+use crate::engine::pace::{Pace, Slices};
 use crate::engine::{DeviceVec, Engine};
 use crate::kernels::triplets::{Row, valid};
 use crate::mining::triplets::Triplets;
-
-/// Operations that are accounted for writing a triplet.
-const OPERATIONS: f64 = 32.0;
+use bytemuck::cast_slice;
 
 /// Any window `[t0, t1)` of the list of all valid triplets, written to one buffer on the engine.
 pub struct Windows<'a> {
@@ -81,7 +76,11 @@ impl<'a> Windows<'a> {
                 end - start
             )));
         }
-        self.write(window).await?;
+        let mut pace = self.pace;
+        let mut slices = Slices::new(self.engine, &mut pace);
+        self.write(&mut slices, window).await?;
+        slices.submit();
+        self.pace = pace;
         let words = 3 * (end - start);
         Ok(
             match self.engine.view(&self.window.triplets, 0, words).await? {
@@ -91,38 +90,39 @@ impl<'a> Windows<'a> {
         )
     }
 
-    /// Hands on all windows.
+    /// Hands on all windows; nobody waits for those that stay on the device.
     pub(super) async fn list<F: FnMut(&[[u32; 3]]) -> Result<()>>(
         &mut self,
         outlet: &mut Outlet<F>,
     ) -> Result<(u64, u32)> {
+        let mut pace = self.pace;
+        let mut slices = Slices::new(self.engine, &mut pace);
         let mut start = 0;
         while start < self.all.len() {
             let end = self.all.len().min(start + self.room());
-            self.write(start..end).await?;
+            self.write(&mut slices, start..end).await?;
             let count = (end - start) as usize;
-            self.window.hand_on(self.engine, count, outlet).await?;
+            self.window.hand_on(&mut slices, count, outlet).await?;
             start = end;
         }
+        slices.submit();
         self.window.end(self.engine).await
     }
 
     /// Writes a window, in slices of as many anchors as fit the buffer.
-    async fn write(&mut self, window: Range<u64>) -> Result<()> {
+    async fn write(&mut self, slices: &mut Slices<'_>, window: Range<u64>) -> Result<()> {
         let mut t = window.start;
         while t < window.end {
-            let most = self.pace.units(OPERATIONS, self.cut.triplets) as u64;
+            let most = slices.pace().units(OPERATIONS, self.cut.triplets) as u64;
             let part = t..window.end.min(t + most);
             let (mut rows, begin, end) = self.all.rows(part, self.cut.rows);
             let place = (t - window.start) as usize;
             for row in &mut rows {
                 row.offset += place as u32;
             }
-            let started = Instant::now();
-            let mut commands = self.engine.commands();
-            commands.upload(&mut self.rows, 0, &rows);
+            slices.upload(&mut self.rows, 0, &rows).await?;
             valid(
-                &mut commands,
+                slices.commands(),
                 self.all.references(),
                 begin,
                 place..place + (end - t) as usize,
@@ -131,13 +131,7 @@ impl<'a> Windows<'a> {
                 &self.members,
                 &mut self.window.triplets,
             );
-            self.engine.submit(commands);
-            if end < window.end {
-                self.engine.settle().await?;
-                self.pace
-                    .record((end - t) as f64 * OPERATIONS, started.elapsed());
-                self.engine.breathe().await?;
-            }
+            slices.recorded((end - t) as f64 * OPERATIONS).await?;
             t = end;
         }
         Ok(())
