@@ -47,7 +47,7 @@ const MOST_PIECE_BYTES: u64 = if cfg!(target_arch = "wasm32") {
 /// Bytes of a piece of a large upload within this budget. The driver holds copies of two at most, in the memory of the host: a
 /// sixteenth of the budget, or what it holds of small submits.
 fn piece_bytes(budget_bytes: u64) -> u64 {
-    (budget_bytes / 32 & !0xffff).clamp(STAGING_BYTES, MOST_PIECE_BYTES)
+    ((budget_bytes / 32) & !0xffff).clamp(STAGING_BYTES, MOST_PIECE_BYTES)
 }
 
 /// A device with its queue, its pipelines, and small fixed buffers for parameters, uploads and reads.
