@@ -11,19 +11,19 @@ use crate::device::Device;
 use crate::diagnostics::Diagnostics;
 use crate::dialog::Dialog;
 use crate::focus;
-use crate::forecast::{RunForecast, time};
+use crate::forecast::RunForecast;
 use crate::keys::{self, Keys};
 use crate::knobs;
 use crate::link;
 use crate::map::Map;
 use crate::neighbours::Neighbours;
-use crate::plots::grouped;
-use crate::runs::{self, KeptRun, Table, Unkept};
-use crate::session::{FEWER, Session};
-use crate::state::{Curves, Phase, Problem, State, View, capitalized};
+use crate::runs::{self, Table, Unkept};
+use crate::session::Session;
+use crate::state::{Curves, FEWER, KeptRun, Phase, Problem, State, View};
 use crate::take_home::Pieces;
 use crate::terms::{self, Term};
 use crate::theme;
+use crate::words::{capitalized, grouped, time};
 
 /// The whole page.
 #[component]

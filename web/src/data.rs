@@ -7,13 +7,13 @@ use wasm_bindgen::JsCast as _;
 use web_sys::{DataTransfer, DragEvent, File, FileList, HtmlInputElement};
 
 use crate::controls::hold;
-use crate::plots::grouped;
 use crate::preview::FirstRows;
 use crate::protocol::DataSummary;
 use crate::session::Session;
-use crate::source::{SAVED, sample_text};
-use crate::state::{State, capitalized};
+use crate::source::SAVED;
+use crate::state::State;
 use crate::terms::{self, About, Term};
+use crate::words::{capitalized, grouped, sample_text};
 
 /// Controls to choose the data, and a summary of it.
 #[component]

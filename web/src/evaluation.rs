@@ -3,12 +3,10 @@
 use leptos::prelude::*;
 use nearfar::{Bytes, FullEvaluation};
 
-use crate::forecast::time;
-use crate::map::side_text;
-use crate::plots::grouped;
 use crate::session::Session;
 use crate::state::{Phase, State};
 use crate::terms::{self, Meaning, Term};
+use crate::words::{grouped, side_text, time};
 
 /// Panel of the full evaluation, shown once a run has begun. Training scores a part of the validation side again and again; this
 /// scores all of it, or all of the test side once the run is over.

@@ -3,13 +3,10 @@
 use leptos::prelude::*;
 use nearfar::{Bytes, STREAM_FROM_BYTES};
 
-use crate::kept;
 use crate::plots::Purposes;
 use crate::protocol;
 use crate::state::{Phase, State};
-
-/// Storage key of the speed of runs, to which the name of the adapter is appended.
-const KEY: &str = "nearfar.rate.";
+use crate::words::time;
 
 /// Bytes above which the page says how much PML would hold.
 const MUCH: u64 = 1 << 30;
@@ -99,32 +96,4 @@ fn sentence(which: &str, forecast: &protocol::RunForecast) -> String {
         Bytes(forecast.peak_bytes),
         Bytes(forecast.budget_bytes)
     )
-}
-
-/// Has the browser keep the speed of a run, in operations of a forecast per millisecond.
-pub(crate) fn remember(adapter: &str, rate: f64) {
-    kept::keep(&[KEY, adapter].concat(), &rate.to_string());
-}
-
-/// The speed of runs on this adapter that the browser keeps.
-pub(crate) fn remembered(adapter: &str) -> Option<f64> {
-    let text = kept::kept(&[KEY, adapter].concat())?;
-    // `serde_json` is in the page anyway; the standard library's parser of numbers would be 12 kB more.
-    let rate = serde_json::from_str(&text).ok();
-    rate.filter(|rate: &f64| *rate > 0.0)
-}
-
-/// A rough time in words.
-pub(crate) fn time(ms: f64) -> String {
-    let seconds = ms / 1e3;
-    match seconds {
-        _ if seconds < 1.0 => "less than a second".to_owned(),
-        _ if seconds < 5.0 => format!("about {} s", (2.0 * seconds).round() / 2.0),
-        _ if seconds < 10.0 => format!("about {seconds:.0} s"),
-        _ if seconds < 90.0 => format!("about {:.0} s", 5.0 * (seconds / 5.0).round()),
-        _ if seconds < 5400.0 => format!("about {:.0} min", seconds / 60.0),
-        _ if seconds < 172_800.0 => format!("about {:.0} h", seconds / 3600.0),
-        _ if seconds < 63_115_200.0 => format!("about {:.0} days", seconds / 86_400.0),
-        _ => format!("about {:.0} years", seconds / 31_557_600.0),
-    }
 }

@@ -7,16 +7,15 @@ mod sheet;
 
 use js_sys::JsString;
 use leptos::prelude::*;
-use nearfar::Side;
 use wasm_bindgen::JsCast as _;
 use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement, PointerEvent, WheelEvent};
 use web_time::Duration;
 
 use crate::frame::{fit, redraw};
-use crate::plots::grouped;
 use crate::session::Session;
 use crate::state::{MapData, Phase, State};
 use crate::terms::{self, Term};
+use crate::words::{grouped, side_text};
 
 use painter::{Frame, Painter, View, places};
 use picking::{Picked, Picking};
@@ -339,15 +338,6 @@ fn Legend(state: State, look: Look) -> impl IntoView {
             </Show>
             {keys}
         </div>
-    }
-}
-
-/// A side, as an adjective.
-pub(crate) fn side_text(side: Side) -> &'static str {
-    match side {
-        Side::Test => "test",
-        Side::Validation => "validation",
-        Side::Train => "training",
     }
 }
 

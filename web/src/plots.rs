@@ -8,9 +8,9 @@ use nearfar::{Bytes, Diagnostics, Loss, Metrics, StepReport, Tuples, order};
 use crate::chart::{Along, Line, Plot, Scale};
 use crate::hardest;
 use crate::lens::{Axes, Chart};
-use crate::runs::KeptRun;
-use crate::state::{Curves, State};
+use crate::state::{Curves, KeptRun, State};
 use crate::terms::{self, Meaning, Term};
+use crate::words::grouped;
 
 /// The lines of this run, on top of faint lines of the run before or coloured lines of the ticked runs; and the last step of the
 /// axis.
@@ -518,20 +518,4 @@ pub(crate) fn LossPlot(state: State) -> impl IntoView {
             <Chart testid="chart-loss" text plot state/>
         </figure>
     }
-}
-
-/// A number with thin spaces between its thousands, from five digits on.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    if digits.len() < 5 {
-        return digits;
-    }
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push('\u{2009}');
-        }
-        text.push(digit);
-    }
-    text
 }

@@ -4,9 +4,10 @@ use leptos::prelude::*;
 use nearfar::{Distance, Miner, PairHistogram, TrainConfig};
 
 use crate::chart::{Along, Canvas, Line, Plot, Scale};
-use crate::plots::{Key, grouped};
+use crate::plots::Key;
 use crate::state::{Curves, State};
 use crate::terms::{self, Term};
+use crate::words::grouped;
 
 /// Margin of the band: the miner's, or the loss's if the miner has none; `None` if neither has one.
 fn margin(config: &TrainConfig) -> Option<f64> {

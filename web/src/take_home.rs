@@ -2,46 +2,17 @@
 
 use js_sys::{Array, Uint8Array};
 use leptos::prelude::*;
-use nearfar::{Bytes, Error, Origin, Piece, Result, RowsOf, RowsToCheck, Run, Taken};
+use nearfar::{Bytes, Piece, RowsOf};
 use wasm_bindgen::{JsCast, JsValue, closure::Closure};
 use web_sys::{Blob, CanvasRenderingContext2d, HtmlAnchorElement, HtmlCanvasElement, Url};
 
 use crate::dialog::Dialog;
 use crate::protocol::{Command, Event};
 use crate::session::Session;
-use crate::state::{Phase, State};
+use crate::state::{Phase, State, TakeHome};
 use crate::theme;
 
-/// The signals of the dialog.
-#[derive(Clone, Copy)]
-pub(crate) struct TakeHome {
-    /// The dialog is open.
-    open: RwSignal<bool>,
-    /// Rows for the pieces that are made of rows.
-    side: RwSignal<RowsOf>,
-    /// Estimated bytes of each piece; `None` if there is no such piece.
-    sizes: RwSignal<Vec<(Piece, Option<u64>)>>,
-    /// The piece that is being made.
-    making: RwSignal<Option<Piece>>,
-    /// Result of saving the last piece, in words.
-    said: RwSignal<String>,
-}
-
 impl TakeHome {
-    pub(crate) fn new() -> Self {
-        Self {
-            open: RwSignal::new(false),
-            side: RwSignal::new(RowsOf::default()),
-            sizes: RwSignal::new(Vec::new()),
-            making: RwSignal::new(None),
-            said: RwSignal::new(String::new()),
-        }
-    }
-
-    pub(crate) fn is_open(&self) -> bool {
-        self.open.get_untracked()
-    }
-
     /// Applies an event about pieces; `parts` are those of the worker's message.
     pub(crate) fn apply(&self, event: Event, parts: &Array) {
         self.making.set(None);
@@ -246,37 +217,4 @@ fn save_blob(name: &str, blob: &Blob) -> Result<(), JsValue> {
     let release = move || drop(Url::revoke_object_url(&url));
     set_timeout(release, std::time::Duration::from_secs(60));
     Ok(())
-}
-
-/// Collects what a piece of a run is made of: the head, a checkpoint, embedded rows, their neighbours.
-pub(crate) async fn taken(
-    run: &mut Run,
-    origin: &Origin,
-    piece: Piece,
-    side: RowsOf,
-) -> Result<Taken> {
-    let mut taken = Taken::of(run).await?;
-    if matches!(piece, Piece::Zip | Piece::Checkpoint) {
-        taken.save_run(run, origin).await?;
-    }
-    if piece.is_of_rows() {
-        taken.embed(run, side).await?;
-    } else if piece == Piece::Zip {
-        match taken.embed(run, RowsOf::Test).await {
-            // Without these rows the rest of the run is whole.
-            Ok(()) | Err(Error::NoDirection { .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    if let (true, Some(rows)) = (piece.needs_neighbours(), &mut taken.rows) {
-        rows.find_neighbours(run.engine()).await?;
-    }
-    Ok(taken)
-}
-
-/// Finds the rows of a run whose neighbours speak against their label.
-pub(crate) async fn to_check(run: &mut Run, origin: &Origin, side: RowsOf) -> Result<RowsToCheck> {
-    let rows = taken(run, origin, Piece::RowsToCheck, side).await?.rows;
-    let rows = rows.ok_or_else(|| Error::Data("there are no rows to look at".to_owned()))?;
-    Ok(rows.to_check().unwrap_or_default())
 }

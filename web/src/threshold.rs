@@ -8,6 +8,7 @@ use crate::chart::{Along, Canvas, Line, Plot, Scale};
 use crate::controls::entered;
 use crate::plots::Key;
 use crate::session::Session;
+use crate::state::threshold::Shown;
 use crate::state::{Phase, State};
 use crate::terms::{self, About};
 
@@ -19,38 +20,6 @@ const RATES: [(&str, &str); 5] = [
     ("0.001", "1 in 1,000"),
     ("0.0001", "1 in 10,000"),
 ];
-
-/// State of the search for the run's threshold.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) enum Shown {
-    /// No threshold was asked for.
-    #[default]
-    Nothing,
-    /// The search is under way.
-    Looking,
-    /// There is no threshold, and why.
-    Refused(String),
-    /// The threshold was found.
-    Found(Box<ThresholdReport>),
-}
-
-impl Shown {
-    /// Result of a search; [`Shown::Nothing`] if it was stopped.
-    pub(crate) fn of(found: Result<Option<Box<ThresholdReport>>, String>) -> Self {
-        match found {
-            Ok(Some(report)) => Self::Found(report),
-            Ok(None) => Self::Nothing,
-            Err(why) => Self::Refused(why),
-        }
-    }
-
-    fn report(&self) -> Option<&ThresholdReport> {
-        match self {
-            Self::Found(report) => Some(report),
-            _ => None,
-        }
-    }
-}
 
 /// Rates of the side that is reported on: the test side, or that of the fit without one.
 fn reported(report: &ThresholdReport) -> &PairRates {

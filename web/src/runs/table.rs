@@ -3,16 +3,14 @@
 use leptos::prelude::*;
 use nearfar::{Bytes, Metrics, order};
 
-use super::{COLORS, KeptRun, Runs, date};
-use crate::checkpoints::EARLIER;
+use super::date;
 use crate::focus;
 use crate::knobs;
-use crate::plots::grouped;
-use crate::protocol::Command;
+use crate::protocol::{Command, EARLIER};
 use crate::session::Session;
-use crate::source::shown_name;
-use crate::state::{State, View};
+use crate::state::{COLORS, KeptRun, Runs, State, View};
 use crate::terms::{self, Meaning, Term};
+use crate::words::{grouped, shown_name};
 
 /// A number of each run, by which the table can be sorted.
 type Number = fn(&KeptRun) -> Option<f64>;
