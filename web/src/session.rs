@@ -9,7 +9,7 @@ use nearfar::{EngineKind, Pictures, STREAM_FROM_BYTES, TrainConfig};
 use wasm_bindgen::prelude::*;
 use web_sys::{File, HtmlLinkElement, MessageEvent, Worker, WorkerOptions, WorkerType};
 
-use crate::protocol::{Command, Event, Part};
+use crate::protocol::{Command, DataSummary, Event, Part, Running};
 use crate::remembered;
 use crate::request::{Asked, Reading, Source};
 use crate::state::threshold::Shown;
@@ -273,16 +273,7 @@ impl Session {
             return;
         };
         match event {
-            Event::Data(summary) => {
-                self.state.working.set(String::new());
-                let waited = self.waits_for_file();
-                self.take_data(*summary);
-                if self.run_next.try_update_value(std::mem::take) == Some(true) {
-                    self.run();
-                } else {
-                    self.go_on_with_data(waited);
-                }
-            }
+            Event::Data(summary) => self.begin_with(*summary),
             Event::Refused {
                 message,
                 columns,
@@ -324,21 +315,33 @@ impl Session {
             }
             event => {
                 if let Event::Device(running) = &event {
-                    remembered::keep_shape(&running.device);
-                    say_up();
-                    let session = *self;
-                    set_timeout(move || untrack(|| session.ask_forecast()), QUIET);
+                    self.is_up(running);
                 }
                 self.state.apply(event);
             }
         }
     }
-}
 
-/// Tells `start.js` that the worker has come up.
-fn say_up() {
-    if let Ok(up) = web_sys::Event::new("nearfar-up") {
-        window().dispatch_event(&up).ok();
+    /// Takes in data, and goes on with the run that waits for it.
+    fn begin_with(&self, data: DataSummary) {
+        self.state.working.set(String::new());
+        let waited = self.waits_for_file();
+        self.take_data(data);
+        if self.run_next.try_update_value(std::mem::take) == Some(true) {
+            self.run();
+        } else {
+            self.go_on_with_data(waited);
+        }
+    }
+
+    /// The worker has come up: tells `start.js`, and times the engine once more when the page stands still.
+    fn is_up(&self, running: &Running) {
+        remembered::keep_shape(&running.device);
+        if let Ok(up) = web_sys::Event::new("nearfar-up") {
+            window().dispatch_event(&up).ok();
+        }
+        let session = *self;
+        set_timeout(move || untrack(|| session.ask_forecast()), QUIET);
     }
 }
 

@@ -33,14 +33,11 @@ pub(crate) fn Threshold(state: State, session: Session) -> impl IntoView {
     let rate = RwSignal::new(String::new());
     let looking = move || *shown.read() == Shown::Looking;
     let over = move || state.phase.get() == Phase::Finished;
-    let text = move || {
-        if looking() {
-            "Stop"
-        } else {
-            "Find a threshold"
-        }
+    let text = move || match looking() {
+        true => "Stop",
+        false => "Find a threshold",
     };
-    let press = move |_| {
+    let find = move || {
         if over() {
             session.find_threshold(entered(&rate.get_untracked()));
         }
@@ -49,8 +46,8 @@ pub(crate) fn Threshold(state: State, session: Session) -> impl IntoView {
     let choose = move |event| {
         rate.set(event_target_value(&event));
         let answered = !matches!(*shown.read_untracked(), Shown::Nothing | Shown::Looking);
-        if answered && over() {
-            session.find_threshold(entered(&rate.get_untracked()));
+        if answered {
+            find();
         }
     };
     let options = RATES.map(|(value, name)| view! { <option value=value>{name}</option> });
@@ -76,7 +73,7 @@ pub(crate) fn Threshold(state: State, session: Session) -> impl IntoView {
     view! {
         <div class="threshold" class:with-plot=move || shown.read().report().is_some() hidden=move || !over() data-testid="threshold">
             <div class="ask">
-                <button data-testid="find-threshold" aria-disabled=off on:click=press>{text}</button>
+                <button data-testid="find-threshold" aria-disabled=off on:click=move |_| find()>{text}</button>
                 <label>
                     "Pairs of different classes let in: "
                     <select data-testid="threshold-rate" on:change=choose>{options}</select>

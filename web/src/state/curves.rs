@@ -9,6 +9,7 @@ use nearfar::{
 
 use super::hardest;
 use crate::history::History;
+use crate::protocol::Event;
 
 /// Factor by which earlier steps and milliseconds of the pace shrink at each report: it spans about twenty reports.
 const PACE_KEPT: f64 = 0.95;
@@ -41,26 +42,47 @@ pub(crate) struct Curves {
 }
 
 impl Curves {
-    /// Takes in steps, which took this long; those of a run that was opened took no time here.
-    pub(super) fn take_steps(&mut self, reports: Vec<StepReport>, took_ms: f64) {
-        if took_ms > 0.0 {
-            let (steps, ms) = self.pace;
-            self.pace = (
-                PACE_KEPT * steps + reports.len() as f64,
-                PACE_KEPT * ms + took_ms,
-            );
+    /// Takes in what came on the way: steps, or scores.
+    pub(super) fn take(&mut self, event: Event) {
+        match event {
+            Event::Steps {
+                reports,
+                took_ms,
+                pairs,
+                hardest,
+                age,
+                warnings,
+                memory,
+            } => {
+                // The steps of a run that was opened took no time here.
+                if took_ms > 0.0 {
+                    let (steps, ms) = self.pace;
+                    self.pace = (
+                        PACE_KEPT * steps + reports.len() as f64,
+                        PACE_KEPT * ms + took_ms,
+                    );
+                }
+                (self.pairs, self.age, self.warnings) = (pairs, Some(age), warnings);
+                if let Some(list) = hardest {
+                    self.hardest.push(list);
+                }
+                reports
+                    .into_iter()
+                    .for_each(|report| self.history.push(report));
+                if memory.by_purpose != self.memory.by_purpose {
+                    self.purposes.push((self.step(), memory.by_purpose.clone()));
+                }
+                self.memory = memory;
+            }
+            Event::Evaluated {
+                evaluation,
+                baseline,
+            } => {
+                self.evaluations.push(*evaluation);
+                self.baseline = *baseline;
+            }
+            _ => unreachable!("only what a run finds on its way comes here"),
         }
-        reports
-            .into_iter()
-            .for_each(|report| self.history.push(report));
-    }
-
-    /// Takes in the memory that is held after the last step.
-    pub(super) fn take_memory(&mut self, memory: MemoryReport) {
-        if memory.by_purpose != self.memory.by_purpose {
-            self.purposes.push((self.step(), memory.by_purpose.clone()));
-        }
-        self.memory = memory;
     }
 
     /// Steps per second, without scoring between them, and the estimated milliseconds of the steps left (`None` if none is left);

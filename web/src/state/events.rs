@@ -155,29 +155,9 @@ impl State {
                     ..Curves::default()
                 });
             }
-            Event::Steps {
-                reports,
-                took_ms,
-                pairs,
-                hardest,
-                age,
-                warnings,
-                memory,
-            } => self.curves.update(|curves| {
-                curves.take_steps(reports, took_ms);
-                curves.take_memory(memory);
-                hardest
-                    .into_iter()
-                    .for_each(|list| curves.hardest.push(list));
-                (curves.pairs, curves.age, curves.warnings) = (pairs, Some(age), warnings);
-            }),
-            Event::Evaluated {
-                evaluation,
-                baseline,
-            } => self.curves.update(|curves| {
-                curves.evaluations.push(*evaluation);
-                curves.baseline = *baseline;
-            }),
+            event @ (Event::Steps { .. } | Event::Evaluated { .. }) => {
+                self.curves.update(|curves| curves.take(event));
+            }
             Event::Finished {
                 scores,
                 baseline,

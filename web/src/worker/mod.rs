@@ -239,11 +239,7 @@ impl Core {
             Command::PlaceByUmap => self.placing = Some(Placing::Asked),
             Command::StopPlacing => self.placing = None,
             Command::FindRowsToCheck { side } => self.find_rows_to_check(side).await,
-            Command::StopEvaluating => {
-                if std::mem::take(&mut self.evaluating) {
-                    self.say(&Event::EvaluatedAll(None));
-                }
-            }
+            Command::StopEvaluating => self.stop_evaluating(),
         }
     }
 

@@ -34,6 +34,13 @@ impl Core {
         }
     }
 
+    /// Stops scoring every row, if that is under way.
+    pub(super) fn stop_evaluating(&mut self) {
+        if std::mem::take(&mut self.evaluating) {
+            self.say(&Event::EvaluatedAll(None));
+        }
+    }
+
     /// Finds the threshold of the run that is over.
     pub(super) async fn find_threshold(&mut self, rate: Option<f64>) {
         let Some(mut run) = self.run.take() else {
