@@ -18,27 +18,7 @@ use crate::words::{capitalized, grouped, sample_text};
 /// Controls to choose the data, and a summary of it.
 #[component]
 pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
-    let take_files = move |event: web_sys::Event| {
-        let input = event
-            .target()
-            .and_then(|target| target.dyn_into::<HtmlInputElement>().ok());
-        if let Some(input) = input {
-            session.choose_files(files(input.files()));
-            // Lets the same files be chosen again, after they were mended.
-            input.set_value("");
-        }
-    };
-    // The name of the sample; empty if the data is none.
-    let sample = move || {
-        let data = state.data.read();
-        let name = data
-            .as_ref()
-            .and_then(|data| data.name.strip_prefix("sample:"));
-        match name {
-            Some(name) if !SAMPLES.contains(&name) => IMAGINED.to_owned(),
-            name => name.unwrap_or_default().to_owned(),
-        }
-    };
+    let sample = move || sample(state.data.read().as_ref());
     let other = move || match *state.data.read() {
         Some(_) => "your files",
         None => "choose ..",
@@ -67,7 +47,7 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
             <label class="file" class:over=dropping>
                 "Drop a table here, or choose one: a row for each item, a column with its label."
                 <input
-                    type="file" multiple=true accept=accepted() data-testid="dataset-file" on:change=take_files
+                    type="file" multiple=true accept=accepted() data-testid="dataset-file" on:change=move |event| take_files(&event, session)
                 />
             </label>
             <p class="summary"><Term term=terms::FILES/></p>
@@ -86,6 +66,24 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
                 <ScaleSwitch state run/>
             </p>
         </section>
+    }
+}
+
+/// Opens the files that were chosen.
+fn take_files(event: &web_sys::Event, session: Session) {
+    let input = event.target();
+    if let Some(input) = input.and_then(|input| input.dyn_into::<HtmlInputElement>().ok()) {
+        session.choose_files(files(input.files()));
+        // Lets the same files be chosen again, after they were mended.
+        input.set_value("");
+    }
+}
+
+/// Name of the sample that the data is; empty if it is none.
+fn sample(data: Option<&DataSummary>) -> String {
+    match data.and_then(|data| data.name.strip_prefix("sample:")) {
+        Some(name) if !SAMPLES.contains(&name) => IMAGINED.to_owned(),
+        name => name.unwrap_or_default().to_owned(),
     }
 }
 

@@ -72,11 +72,7 @@ impl Session {
 #[component]
 pub(crate) fn Pieces(state: State, session: Session) -> impl IntoView {
     let TakeHome {
-        open,
-        side,
-        sizes,
-        making,
-        said,
+        open, side, said, ..
     } = state.take_home;
     let choose = move |event| {
         if let Ok(chosen) = event_target_value(&event).parse() {
@@ -87,41 +83,9 @@ pub(crate) fn Pieces(state: State, session: Session) -> impl IntoView {
     let sides = RowsOf::ALL.map(|rows| {
         view! { <option value=rows.name() selected=move || side.get() == rows>{format!("{} rows", rows.words())}</option> }
     });
-    let line = move |piece: Piece| {
-        let size = Memo::new(move |_| {
-            let found = sizes
-                .read()
-                .iter()
-                .find(|(other, _)| *other == piece)
-                .copied();
-            found.and_then(|(_, size)| size)
-        });
-        let text = move || match (making.get() == Some(piece), size.get()) {
-            (true, _) => "Making it ..".to_owned(),
-            (_, Some(bytes)) => Bytes(bytes).to_string(),
-            (_, None) => "none".to_owned(),
-        };
-        let off = move || size.read().is_none() || making.read().is_some();
-        let save = move |_| {
-            if !untrack(off) {
-                session.take(piece);
-            }
-        };
-        let heading = piece.heading();
-        view! {
-            <li class="heading" hidden=heading.is_none()>{heading}</li>
-            <li>
-                <span>{piece.words()}</span>
-                <small>{text}</small>
-                <button
-                    data-testid=format!("export-{}", piece.name()) class:primary={piece == Piece::Zip}
-                    aria-label=format!("Save: {}", piece.words()) aria-disabled=move || off().to_string() on:click=save
-                >"Save"</button>
-            </li>
-        }
-    };
     let (of_rows, whole): (Vec<_>, Vec<_>) =
         Piece::ALL.into_iter().partition(|piece| piece.is_of_rows());
+    let line = |piece| line(session, piece);
     let whole = whole.into_iter().map(line).collect_view();
     let of_rows = of_rows.into_iter().map(line).collect_view();
     // The charts in sight when the dialog is opened.
@@ -151,6 +115,42 @@ pub(crate) fn Pieces(state: State, session: Session) -> impl IntoView {
             <p data-testid="taken" role="status">{said}</p>
             <div class="buttons"><button on:click=move |_| open.set(false)>"Close"</button></div>
         </Dialog>
+    }
+}
+
+/// Line of a piece: its name, its size, and the button that saves it; before the first of a kind, a heading.
+fn line(session: Session, piece: Piece) -> impl IntoView {
+    let TakeHome { sizes, making, .. } = session.state.take_home;
+    let size = Memo::new(move |_| {
+        let found = sizes
+            .read()
+            .iter()
+            .find(|(other, _)| *other == piece)
+            .copied();
+        found.and_then(|(_, size)| size)
+    });
+    let text = move || match (making.get() == Some(piece), size.get()) {
+        (true, _) => "Making it ..".to_owned(),
+        (_, Some(bytes)) => Bytes(bytes).to_string(),
+        (_, None) => "none".to_owned(),
+    };
+    let off = move || size.read().is_none() || making.read().is_some();
+    let save = move |_| {
+        if !untrack(off) {
+            session.take(piece);
+        }
+    };
+    let heading = piece.heading();
+    view! {
+        <li class="heading" hidden=heading.is_none()>{heading}</li>
+        <li>
+            <span>{piece.words()}</span>
+            <small>{text}</small>
+            <button
+                data-testid=format!("export-{}", piece.name()) class:primary={piece == Piece::Zip}
+                aria-label=format!("Save: {}", piece.words()) aria-disabled=move || off().to_string() on:click=save
+            >"Save"</button>
+        </li>
     }
 }
 
