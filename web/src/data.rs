@@ -158,12 +158,9 @@ fn LabelColumn(state: State, session: Session) -> impl IntoView {
     // The label column; empty if it is not among the choices.
     let current = move || {
         let choice = state.label.read();
-        let current = choice.current.clone().unwrap_or_default();
-        if choice.columns.contains(&current) {
-            current
-        } else {
-            String::new()
-        }
+        let current = choice.current.clone();
+        let current = current.filter(|current| choice.columns.contains(current));
+        current.unwrap_or_default()
     };
     let options = move || {
         let columns = state.label.get().columns.into_iter();
@@ -314,12 +311,10 @@ fn decided(run: &DataReport, data: Option<&DataSummary>) -> String {
 
 /// A sample in the list; the first is the demo.
 fn listed(name: &str) -> String {
-    let demo = if name == SAMPLES[0] {
-        " (the demo)"
-    } else {
-        ""
-    };
-    format!("{}{demo}", sample_text(name))
+    match name == SAMPLES[0] {
+        true => format!("{} (the demo)", sample_text(name)),
+        false => sample_text(name).to_owned(),
+    }
 }
 
 /// Summary of the data in a few words.

@@ -13,20 +13,11 @@ use crate::words::{grouped, side_text, time};
 #[component]
 pub(crate) fn EvaluateAll(state: State, session: Session) -> impl IntoView {
     let busy = move || state.phase.get() == Phase::Evaluating;
-    let text = move || {
-        if busy() {
-            "Stop scoring"
-        } else {
-            "Score every row"
-        }
+    let text = move || match busy() {
+        true => "Stop scoring",
+        false => "Score every row",
     };
-    let off = move || {
-        if busy() || state.can_evaluate_all() {
-            "false"
-        } else {
-            "true"
-        }
-    };
+    let off = move || (!busy() && !state.can_evaluate_all()).to_string();
     let table = move || state.evaluation.read().as_ref().map(table);
     let none = move || state.can_evaluate.read().is_none() && state.evaluation.read().is_none();
     view! {

@@ -32,34 +32,15 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
         Some(Err(refusal)) => format!("This run cannot start: {refusal}."),
         None => String::new(),
     };
-    let bytes = move || match &*state.forecast.read() {
-        Some(Ok(forecast)) => forecast.peak_bytes.to_string(),
-        _ => String::new(),
-    };
-    let pml = move || match &*state.forecast.read() {
-        Some(Ok(forecast)) => forecast.pml_bytes,
-        _ => 0,
-    };
+    let bytes = move || planned(state, |forecast| forecast.peak_bytes.to_string());
+    let pml = move || planned(state, |forecast| forecast.pml_bytes);
     let pml_bytes = move || pml().to_string();
-    let beside_pml = move || match &*state.forecast.read() {
-        Some(Ok(forecast)) => format!(
-            "The triplets or pairs of one step take {} of it at most; PyTorch Metric Learning would hold about {} for them.",
-            Bytes(forecast.step_bytes),
-            Bytes(forecast.pml_bytes)
-        ),
-        _ => String::new(),
-    };
-    let table = move || match &*state.forecast.read() {
-        Some(Ok(forecast)) => table(forecast, state.is_imagined()),
-        _ => String::new(),
-    };
-    let is_large = move || matches!(&*state.forecast.read(), Some(Ok(forecast)) if forecast.table_bytes >= LARGE);
+    let beside_pml = move || planned(state, beside_pml);
+    let table = move || planned(state, |forecast| table(forecast, state.is_imagined()));
+    let is_large = move || planned(state, |forecast| forecast.table_bytes >= LARGE);
     // If PML would hold little, too, nothing is said.
     let tells_pml = move || pml() > MUCH || (state.is_imagined() && pml() > 0);
-    let parts = Signal::derive(move || match &*state.forecast.read() {
-        Some(Ok(forecast)) => forecast.by_purpose.clone(),
-        _ => Default::default(),
-    });
+    let parts = Signal::derive(move || planned(state, |forecast| forecast.by_purpose.clone()));
     view! {
         <div class="forecast" hidden=move || !shown()>
             <p data-testid="forecast" data-bytes=bytes role="status" class:refused=refused>{said}</p>
@@ -70,6 +51,22 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
             <Purposes testid="forecast-by-purpose" parts/>
         </div>
     }
+}
+
+/// A value of the forecast; the default without one.
+fn planned<T: Default>(state: State, value: impl Fn(&protocol::RunForecast) -> T) -> T {
+    let forecast = state.forecast.read();
+    let forecast = forecast.as_ref().and_then(|it| it.as_ref().ok());
+    forecast.map_or_else(T::default, value)
+}
+
+/// Bytes of a step, here and in PML.
+fn beside_pml(forecast: &protocol::RunForecast) -> String {
+    format!(
+        "The triplets or pairs of one step take {} of it at most; PyTorch Metric Learning would hold about {} for them.",
+        Bytes(forecast.step_bytes),
+        Bytes(forecast.pml_bytes)
+    )
 }
 
 /// Bytes of the table itself, and where they are held.

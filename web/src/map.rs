@@ -232,13 +232,7 @@ fn Tools(state: State, session: Session, look: Look, has_run: Signal<bool>) -> i
     let place = move |event: web_sys::Event| {
         session.place_by_umap(event_target_value(&event) == "umap");
     };
-    let is = move |before: bool| {
-        if look.before.get() == before {
-            "true"
-        } else {
-            "false"
-        }
-    };
+    let is = move |before: bool| (look.before.get() == before).to_string();
     let zoom = move |by: f64| look.view.update(|view| view.zoom_at(by, (0.0, 0.0)));
     view! {
         // Tools that come and go stand first, so that the others stay in place.
@@ -263,11 +257,11 @@ fn Tools(state: State, session: Session, look: Look, has_run: Signal<bool>) -> i
 
 /// Moves the points between features and embeddings, frame by frame; at once if the person asks for less motion.
 fn tween(look: Look, begun: web_time::Instant, from: f64) {
-    let to = if look.before.get_untracked() {
-        0.0
-    } else {
-        1.0
+    let end = move || match look.before.get_untracked() {
+        true => 0.0,
+        false => 1.0,
     };
+    let to = end();
     let still = window()
         .match_media("(prefers-reduced-motion: reduce)")
         .is_ok_and(|query| query.is_some_and(|query| query.matches()));
@@ -280,12 +274,7 @@ fn tween(look: Look, begun: web_time::Instant, from: f64) {
     look.mix.set(from + (to - from) * smooth);
     request_animation_frame(move || {
         // The opposite move may have begun meanwhile.
-        let now = if look.before.get_untracked() {
-            0.0
-        } else {
-            1.0
-        };
-        if now == to {
+        if end() == to {
             tween(look, begun, from);
         }
     });
@@ -319,13 +308,7 @@ fn Legend(state: State, look: Look) -> impl IntoView {
         let more = found.len().saturating_sub(NAMED);
         let key = |(at, (name, count)): (usize, (String, u64))| {
             let class = at as u16;
-            let pressed = move || {
-                if look.alone.get() == Some(class) {
-                    "true"
-                } else {
-                    "false"
-                }
-            };
+            let pressed = move || (look.alone.get() == Some(class)).to_string();
             let choose = move |_| {
                 let again = look.alone.get_untracked() == Some(class);
                 look.alone.set((!again).then_some(class));
@@ -370,11 +353,7 @@ fn draw(canvas: &HtmlCanvasElement, state: State, look: Look) {
     let (Some(map), Some(context)) = (&*state.map.read(), context(canvas)) else {
         return;
     };
-    let mix = if map.side.is_some() {
-        look.mix.get()
-    } else {
-        1.0
-    };
+    let mix = map.side.map_or(1.0, |_| look.mix.get());
     let painter = Painter {
         context,
         frame: Frame::new(look.view.get(), width, height, ratio),
@@ -542,11 +521,7 @@ fn pointable(
     (width, height): (f64, f64),
 ) -> impl Iterator<Item = (usize, (f64, f64))> {
     let frame = Frame::new(look.view.get_untracked(), width, height, 1.0);
-    let mix = if map.side.is_some() {
-        look.mix.get_untracked()
-    } else {
-        1.0
-    };
+    let mix = map.side.map_or(1.0, |_| look.mix.get_untracked());
     let alone = look.alone.get_untracked();
     places(&map.places, mix)
         .map(move |point| frame.place(point))

@@ -12,9 +12,8 @@ use crate::state::{Curves, KeptRun, State};
 use crate::terms::{self, Meaning, Term};
 use crate::words::grouped;
 
-/// The lines of this run, on top of faint lines of the run before or coloured lines of the ticked runs; and the last step of the
-/// axis.
-fn both(state: State, lines: impl Fn(&Curves) -> Vec<Line>) -> (Vec<Line>, f64) {
+/// The lines of this run over its steps, on top of faint lines of the run before or coloured lines of the ticked runs.
+fn over_steps(state: State, scale: Scale, lines: impl Fn(&Curves) -> Vec<Line>) -> Plot {
     let curves = state.curves.read();
     let beside = state.runs.beside(KeptRun::curves);
     let previous = state.previous.read();
@@ -47,10 +46,9 @@ fn both(state: State, lines: impl Fn(&Curves) -> Vec<Line>) -> (Vec<Line>, f64) 
     } else {
         curves.config.steps
     };
-    (
-        faint.chain(coloured).chain(lines(&curves)).collect(),
-        planned.max(steps) as f64,
-    )
+    let along = Along::new(0.0, planned.max(steps) as f64);
+    let lines = faint.chain(coloured).chain(lines(&curves));
+    Plot::new(scale, along, lines.collect())
 }
 
 fn per_step(curves: &Curves, value: impl Fn(&StepReport) -> f64) -> Vec<(f64, f64)> {
@@ -190,10 +188,7 @@ pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
         true => "",
         false => " on training rows",
     };
-    let plot = move || {
-        let (lines, steps) = both(state, score_lines);
-        Plot::new(Scale::Unit, Along::new(0.0, steps), lines)
-    };
+    let plot = move || over_steps(state, Scale::Unit, score_lines);
     let last = move |value: fn(&Metrics) -> f64| {
         let scores = state.curves.read().scores_at(state.lens.pointed.get());
         scores.map_or_else(
@@ -272,10 +267,7 @@ fn mining_text(curves: &Curves) -> String {
 #[component]
 pub(crate) fn MiningPlot(state: State) -> impl IntoView {
     let lines = move |curves: &Curves| mining_lines(curves, state.lens.smoothing.get());
-    let plot = move || {
-        let (lines, steps) = both(state, lines);
-        Plot::new(Scale::Log, Along::new(0.0, steps), lines)
-    };
+    let plot = move || over_steps(state, Scale::Log, lines);
     let last = move |value: fn(&StepReport) -> u64| {
         Signal::derive(move || {
             state
@@ -348,12 +340,13 @@ fn memory_lines(curves: &Curves) -> Vec<Line> {
 #[component]
 pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
     let plot = move || {
-        let (mut lines, steps) = both(state, memory_lines);
+        let mut plot = over_steps(state, Scale::LogBytes, memory_lines);
         if state.curves.read().memory.budget_bytes == 0 {
             let budget = state.config.read().budget_bytes as f64;
-            lines.push(Line::dashed("budget", vec![(0.0, budget), (steps, budget)]));
+            let points = vec![(0.0, budget), (plot.along.last, budget)];
+            plot.lines.push(Line::dashed("budget", points));
         }
-        Plot::new(Scale::LogBytes, Along::new(0.0, steps), lines)
+        plot
     };
     // A run that is over gives memory back: with no pointer, the bytes that are held now.
     let live = Signal::derive(move || {
@@ -473,14 +466,13 @@ fn loss_tools(state: State) -> impl IntoView {
 pub(crate) fn LossPlot(state: State) -> impl IntoView {
     let lines = move |curves: &Curves| loss_lines(curves, state.lens.smoothing.get());
     let plot = move || {
-        let (lines, steps) = both(state, lines);
         let scale = match state.lens.log_loss.get() {
             true => Scale::Decades,
             false => Scale::Linear,
         };
         Plot {
             clips: state.lens.clips_loss.get(),
-            ..Plot::new(scale, Along::new(0.0, steps), lines)
+            ..over_steps(state, scale, lines)
         }
     };
     let last = Signal::derive(move || {

@@ -69,8 +69,7 @@ impl Runs {
         let id = run.id;
         self.files.update_value(|files| {
             if let Some(file) = &file {
-                files.retain(|(of, _)| *of != id);
-                files.push((id, file.clone()));
+                put(files, id, file.clone());
             }
         });
         let kept = shelf::Kept {
@@ -83,26 +82,23 @@ impl Runs {
             sort(list);
         });
         spawn_local(async move {
-            let put = shelf::put(id, &kept).await;
+            let answer = shelf::put(id, &kept).await;
             self.unkept.update(|unkept| {
                 unkept.retain(|other| *other != id);
-                if put.is_err() {
+                if answer.is_err() {
                     unkept.push(id);
                 }
             });
             if let Some((session, saved)) = saved {
                 // A run that cannot be kept can still be resumed from its last save.
-                session.send(
-                    &put.as_ref()
-                        .map_or(Command::FindSaved, |_| Command::Forget(saved)),
-                    &[],
-                );
+                let command = match &answer {
+                    Ok(_) => Command::Forget(saved),
+                    Err(_) => Command::FindSaved,
+                };
+                session.send(&command, &[]);
             }
-            match put {
-                Ok(_) => self.sizes.update(|sizes| {
-                    sizes.retain(|(of, _)| *of != id);
-                    sizes.push((id, kept.bytes()));
-                }),
+            match answer {
+                Ok(_) => self.sizes.update(|sizes| put(sizes, id, kept.bytes())),
                 Err(error) => self.why.set(Some(why(error))),
             }
         });
@@ -167,6 +163,12 @@ impl Runs {
             runs => format!("{} kept runs take {bytes}", grouped(runs as u64)),
         }
     }
+}
+
+/// Puts the value of a run in the place of the one before.
+fn put<T>(list: &mut Vec<(f64, T)>, id: f64, value: T) {
+    list.retain(|(of, _)| *of != id);
+    list.push((id, value));
 }
 
 /// Sorts runs: pinned ones first, then the newest.

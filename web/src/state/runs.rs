@@ -39,7 +39,7 @@ pub(crate) struct KeptRun {
 }
 
 /// The signals of the kept runs.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Runs {
     /// The kept runs: pinned ones first, then the newest.
     pub(crate) list: RwSignal<Vec<KeptRun>>,
@@ -144,19 +144,6 @@ impl KeptRun {
 }
 
 impl Runs {
-    pub(crate) fn new() -> Self {
-        Self {
-            list: RwSignal::new(Vec::new()),
-            files: StoredValue::new_local(Vec::new()),
-            ticked: RwSignal::new(Vec::new()),
-            current: RwSignal::new(0.0),
-            opening: RwSignal::new(None),
-            sizes: RwSignal::new(Vec::new()),
-            unkept: RwSignal::new(Vec::new()),
-            why: RwSignal::new(None),
-        }
-    }
-
     /// Begins a run: a new one, or the kept one that was being opened.
     pub(crate) fn begin(&self) {
         let opened = self.opening.try_update(Option::take).flatten();

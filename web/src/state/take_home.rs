@@ -4,7 +4,7 @@ use leptos::prelude::*;
 use nearfar::{Piece, RowsOf};
 
 /// The signals of the dialog.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct TakeHome {
     /// The dialog is open.
     pub(crate) open: RwSignal<bool>,
@@ -19,16 +19,6 @@ pub(crate) struct TakeHome {
 }
 
 impl TakeHome {
-    pub(crate) fn new() -> Self {
-        Self {
-            open: RwSignal::new(false),
-            side: RwSignal::new(RowsOf::default()),
-            sizes: RwSignal::new(Vec::new()),
-            making: RwSignal::new(None),
-            said: RwSignal::new(String::new()),
-        }
-    }
-
     /// Tells if the dialog is open.
     pub(crate) fn is_open(&self) -> bool {
         self.open.get_untracked()
