@@ -1,4 +1,4 @@
-//! Layout of the page. Its signals are named in `state.rs`.
+//! Layout of the page. Its signals are named in `state/mod.rs`.
 
 use leptos::prelude::*;
 use nearfar::{Cure, Marks, Metrics, Missing};
@@ -11,19 +11,19 @@ use crate::device::Device;
 use crate::diagnostics::Diagnostics;
 use crate::dialog::Dialog;
 use crate::focus;
-use crate::forecast::{RunForecast, time};
+use crate::forecast::RunForecast;
 use crate::keys::{self, Keys};
 use crate::knobs;
 use crate::link;
 use crate::map::Map;
 use crate::neighbours::Neighbours;
-use crate::plots::grouped;
-use crate::runs::{self, KeptRun, Table, Unkept};
-use crate::session::{FEWER, Session};
-use crate::state::{Curves, Phase, Problem, State, View, capitalized};
+use crate::runs::{self, Table, Unkept};
+use crate::session::Session;
+use crate::state::{Curves, FEWER, KeptRun, Phase, Problem, State, View};
 use crate::take_home::Pieces;
 use crate::terms::{self, Term};
 use crate::theme;
+use crate::words::{capitalized, grouped, time};
 
 /// The whole page.
 #[component]
@@ -31,31 +31,9 @@ pub(crate) fn App() -> impl IntoView {
     let state = State::new();
     let session = Session::new(state);
     let keys_shown = RwSignal::new(false);
-    theme::start(state.theme);
-    let close_explained = terms::provide();
-    focus::keep();
-    keys::listen(session, keys_shown, close_explained);
-    window_event_listener(leptos::ev::beforeunload, move |event| {
-        // The browser then asks before it leaves the page, which would end the run.
-        if untrack(|| state.is_busy()) {
-            event.prevent_default();
-        }
-    });
-    // A canvas observes its own size; the number of device pixels per CSS pixel changes with the window's.
-    window_event_listener(leptos::ev::resize, move |_| state.theme.update(|n| *n += 1));
-    follow_link(state, session);
-    Effect::new(move || session.ask_forecast());
-    take_drops(session);
-    checkpoints::save_when_hidden(state, session);
-    runs::start(session);
+    begin(state, session, keys_shown);
     let status = Memo::new(move |_| state.status());
-    let pace = Memo::new(move |_| match state.phase.get() {
-        Phase::Running => state.curves.read().pace().map(|(steps, left)| {
-            let left = left.map(|ms| format!(", {} left", time(ms)));
-            per_second(steps) + &left.unwrap_or_default()
-        }),
-        _ => None,
-    });
+    let pace = Memo::new(move |_| pace(state));
     // A button, not a link to a fragment: the settings stand in the page's fragment.
     let skip = move || match state.view.get() {
         View::Run => "Skip to Run",
@@ -105,6 +83,37 @@ pub(crate) fn App() -> impl IntoView {
         <Question state session/>
         <Pieces state session/>
     }
+}
+
+/// Begins what goes on as long as the page: it follows its keys, its link, its window, and what is dropped on it.
+fn begin(state: State, session: Session, keys_shown: RwSignal<bool>) {
+    theme::start(state.theme);
+    let close_explained = terms::provide();
+    focus::keep();
+    keys::listen(session, keys_shown, close_explained);
+    window_event_listener(leptos::ev::beforeunload, move |event| {
+        // The browser then asks before it leaves the page, which would end the run.
+        if untrack(|| state.is_busy()) {
+            event.prevent_default();
+        }
+    });
+    // A canvas observes its own size; the number of device pixels per CSS pixel changes with the window's.
+    window_event_listener(leptos::ev::resize, move |_| state.theme.update(|n| *n += 1));
+    follow_link(state, session);
+    Effect::new(move || session.ask_forecast());
+    take_drops(session);
+    checkpoints::save_when_hidden(state, session);
+    runs::start(session);
+}
+
+/// Speed of the run and the time that it will take, while it goes on.
+fn pace(state: State) -> Option<String> {
+    if state.phase.get() != Phase::Running {
+        return None;
+    }
+    let (steps, left) = state.curves.read().pace()?;
+    let left = left.map(|ms| format!(", {} left", time(ms)));
+    Some(per_second(steps) + &left.unwrap_or_default())
 }
 
 /// Steps per second as text: two decimals below 1, one below 10, whole numbers below 100, whole tens from there on.
@@ -170,6 +179,48 @@ enum Mend {
     Marks(Marks),
 }
 
+/// Ways to read a file that was refused for cells that can be read in several: name, text and choice.
+fn ways(cure: Cure) -> Vec<(&'static str, String, Mend)> {
+    match cure {
+        Cure::Nothing => Vec::new(),
+        Cure::Marks => {
+            let (decimal, thousands) = (None, Some(','));
+            let parted = Mend::Marks(Marks { decimal, thousands });
+            let (decimal, thousands) = (Some(','), None);
+            let fraction = Mend::Marks(Marks { decimal, thousands });
+            vec![
+                (
+                    "thousands",
+                    "The comma stands between thousands".to_owned(),
+                    parted,
+                ),
+                ("decimal", "It is a decimal comma".to_owned(), fraction),
+            ]
+        }
+        Cure::Missing => {
+            let ways = Missing::ALL.into_iter().skip(1);
+            ways.map(|(name, missing, what)| (name, capitalized(what), Mend::Missing(missing)))
+                .collect()
+        }
+    }
+}
+
+/// Buttons of the ways to read a refused file, which stand beside the error.
+fn mends(state: State, session: Session) -> impl IntoView {
+    move || {
+        let ways = ways(state.label.read().cure)
+            .into_iter()
+            .map(|(name, text, mend)| {
+                let read = move |_| match mend {
+                    Mend::Missing(missing) => session.choose_missing(missing),
+                    Mend::Marks(marks) => session.choose_marks(marks),
+                };
+                view! { <button data-testid=format!("mend-{name}") on:click=read>{text}</button> }
+            });
+        view! { <span class="ways">{ways.collect_view()}</span> }
+    }
+}
+
 /// Errors, notices and the undo of a reset. They follow an action of the person, and take their room from the plots.
 #[component]
 fn Banner(state: State, session: Session) -> impl IntoView {
@@ -201,44 +252,11 @@ fn Banner(state: State, session: Session) -> impl IntoView {
         window().location().set_search("?engine=cpu").ok();
     };
     let problem = move || state.error.get().map(|Problem { text, .. }| text);
-    // If a file was refused for cells that can be read in several ways, the choices stand beside the error.
-    let ways = move || match state.label.read().cure {
-        Cure::Nothing => Vec::new(),
-        Cure::Marks => {
-            let (decimal, thousands) = (None, Some(','));
-            let parted = Mend::Marks(Marks { decimal, thousands });
-            let (decimal, thousands) = (Some(','), None);
-            let fraction = Mend::Marks(Marks { decimal, thousands });
-            vec![
-                (
-                    "thousands",
-                    "The comma stands between thousands".to_owned(),
-                    parted,
-                ),
-                ("decimal", "It is a decimal comma".to_owned(), fraction),
-            ]
-        }
-        Cure::Missing => {
-            let ways = Missing::ALL.into_iter().skip(1);
-            ways.map(|(name, missing, what)| (name, capitalized(what), Mend::Missing(missing)))
-                .collect()
-        }
-    };
-    let mend = move || {
-        let ways = ways().into_iter().map(|(name, text, mend)| {
-            let read = move |_| match mend {
-                Mend::Missing(missing) => session.choose_missing(missing),
-                Mend::Marks(marks) => session.choose_marks(marks),
-            };
-            view! { <button data-testid=format!("mend-{name}") on:click=read>{text}</button> }
-        });
-        view! { <span class="ways">{ways.collect_view()}</span> }
-    };
     view! {
         <div class="banner">
             <p class="error" data-testid="error" role="alert" hidden=move || state.error.read().is_none()>
                 <span>{problem}</span>
-                {mend}
+                {mends(state, session)}
                 <a href="?engine=cpu" data-testid="go-to-cpu" hidden=move || !state.no_gpu.get() on:click=use_cpu>"Use the CPU"</a>
                 <button class="quiet" on:click=move |_| state.error.set(None)>"Dismiss"</button>
             </p>

@@ -3,10 +3,10 @@
 use leptos::prelude::*;
 use nearfar::{Confusion, Piece, RowsOf, RowsToCheck, Suspect};
 
-use crate::plots::grouped;
 use crate::protocol::Command;
 use crate::session::Session;
 use crate::state::State;
+use crate::words::grouped;
 
 /// Most rows that are listed; the file has all.
 const LISTED: usize = 50;

@@ -3,124 +3,17 @@
 mod ask;
 mod leaderboard;
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-
 use leptos::prelude::*;
-use nearfar::{CompareConfig, CompareForecast, CompareReport, CompareRow, Preset, Recipe};
+use nearfar::{CompareConfig, CompareRow, Preset, Recipe};
 
-use crate::asked::CODE;
-use crate::forecast::time;
-use crate::kept;
 use crate::knobs;
-use crate::protocol::{Command, CompareState, DataSummary, Event};
+use crate::protocol::{Command, CompareState};
 use crate::session::{ONLY_IMAGINED, Session};
-use crate::state::{State, View};
+use crate::state::{ALL_RECIPES, Compare, RECIPES, State, VALUES, View};
+use crate::words::time;
 
 use ask::Ask;
 use leaderboard::Leaderboard;
-
-/// Choices of the first menu: recipes, or values of a setting.
-const RECIPES: &str = "recipes";
-const ALL_RECIPES: &str = "all-recipes";
-const VALUES: &str = "values";
-
-/// Storage key of the last comparison.
-const KEPT: &str = "nearfar.comparison";
-
-/// Hash of all that the page knows of the data, to tell it from other data. The data cannot be read from it.
-fn fingerprint(data: &DataSummary) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    postcard::to_allocvec(data)
-        .unwrap_or_default()
-        .hash(&mut hasher);
-    hasher.finish()
-}
-
-/// The signals of the board.
-#[derive(Clone, Copy)]
-pub(crate) struct Compare {
-    /// Choice of the first menu, by its name.
-    what: RwSignal<String>,
-    /// Path of the setting whose values are compared.
-    key: RwSignal<&'static str>,
-    /// Values of that setting, separated by commas.
-    values: RwSignal<String>,
-    seeds: RwSignal<u64>,
-    /// Forecast of the comparison, or why it would be refused.
-    forecast: RwSignal<Option<Result<CompareForecast, String>>>,
-    /// Progress of the comparison, while it goes on.
-    pub(crate) now: RwSignal<Option<CompareState>>,
-    /// The last leaderboard.
-    report: RwSignal<Option<CompareReport>>,
-}
-
-impl Compare {
-    pub(crate) fn new() -> Self {
-        Self {
-            what: RwSignal::new(RECIPES.to_owned()),
-            key: RwSignal::new("memory_size"),
-            values: RwSignal::new(String::new()),
-            seeds: RwSignal::new(CompareConfig::default().seeds),
-            forecast: RwSignal::new(None),
-            now: RwSignal::new(None),
-            report: RwSignal::new(None),
-        }
-    }
-
-    /// Applies an event about a comparison on this data; returns why it broke off, if it did.
-    pub(crate) fn apply(&self, event: Event, data: Option<&DataSummary>) -> Option<String> {
-        match event {
-            Event::ComparisonForecast(forecast) => self.forecast.set(Some(forecast)),
-            Event::Comparing(now) => self.now.set(Some(now)),
-            Event::Compared { report, over } => {
-                if over {
-                    self.now.set(None);
-                    keep(data, &report);
-                }
-                self.report.set(Some(*report));
-            }
-            Event::NotCompared(why) => {
-                self.now.set(None);
-                return Some(why);
-            }
-            _ => {}
-        }
-        None
-    }
-
-    /// Shows the kept comparison if it was of this data, so that it outlives a reload.
-    pub(crate) fn recall(&self, data: &DataSummary) {
-        self.clear();
-        self.report.set(kept(data));
-    }
-
-    /// Clears the progress, the leaderboard and the forecast of other data.
-    pub(crate) fn clear(&self) {
-        self.now.set(None);
-        self.report.set(None);
-        self.forecast.set(None);
-    }
-}
-
-/// Has the browser keep a comparison, as text with one character per byte.
-fn keep(data: Option<&DataSummary>, report: &CompareReport) {
-    let bytes = data.map(|data| postcard::to_allocvec(&(CODE, fingerprint(data), report)));
-    if let Some(Ok(bytes)) = bytes {
-        let text: String = bytes.into_iter().map(char::from).collect();
-        kept::keep(KEPT, &text);
-    }
-}
-
-/// The kept comparison, if this code wrote it and it is of this data.
-fn kept(data: &DataSummary) -> Option<CompareReport> {
-    let text = kept::kept(KEPT)?;
-    let bytes: Vec<u8> = text.chars().map(|byte| byte as u8).collect();
-    let ((code, of), rest) = postcard::take_from_bytes::<(&[u8], u64)>(&bytes).ok()?;
-    if code != CODE || of != fingerprint(data) {
-        return None;
-    }
-    postcard::from_bytes(rest).ok()
-}
 
 impl Session {
     /// Asks for the comparison's forecast, if *Compare* is shown and a comparison could start.

@@ -130,78 +130,7 @@ fn Row(state: State, knob: Knob) -> impl IntoView {
         let ran = ran.as_ref().map(|config| shown(config, &knob));
         ran.is_some_and(|ran| ran != value.get())
     });
-    let shown_value = move || value.get().unwrap_or_default();
-    let enter = move |text: String| enter(state, &knob, &text);
-    let select = NodeRef::<Select>::new();
-    hold(select, shown_value, state);
-    let control = match knob.entry {
-        Entry::Choice(choices) => {
-            let options = move || {
-                let fixed = choices
-                    .iter()
-                    .map(|(value, text)| ((*value).to_owned(), (*text).to_owned()));
-                fixed
-                    .chain(columns_for(state, knob.key))
-                    .map(|(option, text)| view! { <option value=option>{text}</option> })
-                    .collect_view()
-            };
-            view! {
-                <select
-                    id=id.clone() node_ref=select on:change=move |event| enter(event_target_value(&event))
-                >{options}</select>
-            }
-            .into_any()
-        }
-        Entry::Number(step) => view! {
-            <input
-                id=id.clone() type="number" step=step prop:value=shown_value
-                on:change=move |event| {
-                    enter(event_target_value(&event));
-                    put_back(&event, value);
-                }
-            />
-        }
-        .into_any(),
-        Entry::Scale(values) => {
-            let options = values
-                .iter()
-                .map(|value| view! { <option value=*value></option> });
-            let list = format!("{id}-values");
-            view! {
-                <input
-                    id=id.clone() type="number" step="any" list=list.clone() prop:value=shown_value
-                    on:change=move |event| {
-                        enter(event_target_value(&event));
-                        put_back(&event, value);
-                    }
-                    on:keydown=move |event| {
-                        let up = match event.key().as_str() {
-                            "ArrowUp" => true,
-                            "ArrowDown" => false,
-                            _ => return,
-                        };
-                        event.prevent_default();
-                        if let Some(next) = next(values, &event_target_value(&event), up) {
-                            enter(next.to_owned());
-                            put_back(&event, value);
-                        }
-                    }
-                />
-                <datalist id=list>{options.collect_view()}</datalist>
-            }
-            .into_any()
-        }
-        Entry::Widths | Entry::Mebibytes => view! {
-            <input
-                id=id.clone() type="text" inputmode="numeric" prop:value=shown_value
-                on:change=move |event| {
-                    enter(event_target_value(&event));
-                    put_back(&event, value);
-                }
-            />
-        }
-        .into_any(),
-    };
+    let control = control(state, knob, id.clone(), value);
     view! {
         <div class="knob" hidden=move || value.read().is_none()>
             <div class="name">
@@ -219,6 +148,65 @@ fn Row(state: State, knob: Knob) -> impl IntoView {
             >"?"</button>
             <p hidden=move || !explained.get()>{knob.help} {in_pml(&knob)}</p>
         </div>
+    }
+}
+
+/// Control of a setting, by the kind of its values.
+fn control(state: State, knob: Knob, id: String, value: Memo<Option<String>>) -> AnyView {
+    let shown = move || value.get().unwrap_or_default();
+    let change = move |event: web_sys::Event| {
+        enter(state, &knob, &event_target_value(&event));
+        put_back(&event, value);
+    };
+    match knob.entry {
+        Entry::Choice(choices) => {
+            let select = NodeRef::<Select>::new();
+            hold(select, shown, state);
+            let options = move || {
+                let fixed = choices
+                    .iter()
+                    .map(|(value, text)| ((*value).to_owned(), (*text).to_owned()));
+                fixed
+                    .chain(columns_for(state, knob.key))
+                    .map(|(option, text)| view! { <option value=option>{text}</option> })
+                    .collect_view()
+            };
+            let choose = move |event| enter(state, &knob, &event_target_value(&event));
+            view! { <select id=id node_ref=select on:change=choose>{options}</select> }.into_any()
+        }
+        Entry::Number(step) => {
+            view! { <input id=id type="number" step=step prop:value=shown on:change=change/> }
+                .into_any()
+        }
+        Entry::Scale(values) => {
+            let options = values
+                .iter()
+                .map(|value| view! { <option value=*value></option> });
+            let list = format!("{id}-values");
+            let press = move |event: web_sys::KeyboardEvent| {
+                let up = match event.key().as_str() {
+                    "ArrowUp" => true,
+                    "ArrowDown" => false,
+                    _ => return,
+                };
+                event.prevent_default();
+                if let Some(next) = next(values, &event_target_value(&event), up) {
+                    enter(state, &knob, next);
+                    put_back(&event, value);
+                }
+            };
+            view! {
+                <input
+                    id=id type="number" step="any" list=list.clone() prop:value=shown on:change=change on:keydown=press
+                />
+                <datalist id=list>{options.collect_view()}</datalist>
+            }
+            .into_any()
+        }
+        Entry::Widths | Entry::Mebibytes => view! {
+            <input id=id type="text" inputmode="numeric" prop:value=shown on:change=change/>
+        }
+        .into_any(),
     }
 }
 

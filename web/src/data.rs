@@ -7,38 +7,18 @@ use wasm_bindgen::JsCast as _;
 use web_sys::{DataTransfer, DragEvent, File, FileList, HtmlInputElement};
 
 use crate::controls::hold;
-use crate::plots::grouped;
 use crate::preview::FirstRows;
 use crate::protocol::DataSummary;
 use crate::session::Session;
-use crate::source::{SAVED, sample_text};
-use crate::state::{State, capitalized};
+use crate::source::SAVED;
+use crate::state::State;
 use crate::terms::{self, About, Term};
+use crate::words::{capitalized, grouped, sample_text};
 
 /// Controls to choose the data, and a summary of it.
 #[component]
 pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
-    let take_files = move |event: web_sys::Event| {
-        let input = event
-            .target()
-            .and_then(|target| target.dyn_into::<HtmlInputElement>().ok());
-        if let Some(input) = input {
-            session.choose_files(files(input.files()));
-            // Lets the same files be chosen again, after they were mended.
-            input.set_value("");
-        }
-    };
-    // The name of the sample; empty if the data is none.
-    let sample = move || {
-        let data = state.data.read();
-        let name = data
-            .as_ref()
-            .and_then(|data| data.name.strip_prefix("sample:"));
-        match name {
-            Some(name) if !SAMPLES.contains(&name) => IMAGINED.to_owned(),
-            name => name.unwrap_or_default().to_owned(),
-        }
-    };
+    let sample = move || sample(state.data.read().as_ref());
     let other = move || match *state.data.read() {
         Some(_) => "your files",
         None => "choose ..",
@@ -67,7 +47,7 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
             <label class="file" class:over=dropping>
                 "Drop a table here, or choose one: a row for each item, a column with its label."
                 <input
-                    type="file" multiple=true accept=accepted() data-testid="dataset-file" on:change=take_files
+                    type="file" multiple=true accept=accepted() data-testid="dataset-file" on:change=move |event| take_files(&event, session)
                 />
             </label>
             <p class="summary"><Term term=terms::FILES/></p>
@@ -86,6 +66,24 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
                 <ScaleSwitch state run/>
             </p>
         </section>
+    }
+}
+
+/// Opens the files that were chosen.
+fn take_files(event: &web_sys::Event, session: Session) {
+    let input = event.target();
+    if let Some(input) = input.and_then(|input| input.dyn_into::<HtmlInputElement>().ok()) {
+        session.choose_files(files(input.files()));
+        // Lets the same files be chosen again, after they were mended.
+        input.set_value("");
+    }
+}
+
+/// Name of the sample that the data is; empty if it is none.
+fn sample(data: Option<&DataSummary>) -> String {
+    match data.and_then(|data| data.name.strip_prefix("sample:")) {
+        Some(name) if !SAMPLES.contains(&name) => IMAGINED.to_owned(),
+        name => name.unwrap_or_default().to_owned(),
     }
 }
 
@@ -160,12 +158,9 @@ fn LabelColumn(state: State, session: Session) -> impl IntoView {
     // The label column; empty if it is not among the choices.
     let current = move || {
         let choice = state.label.read();
-        let current = choice.current.clone().unwrap_or_default();
-        if choice.columns.contains(&current) {
-            current
-        } else {
-            String::new()
-        }
+        let current = choice.current.clone();
+        let current = current.filter(|current| choice.columns.contains(current));
+        current.unwrap_or_default()
     };
     let options = move || {
         let columns = state.label.get().columns.into_iter();
@@ -316,12 +311,10 @@ fn decided(run: &DataReport, data: Option<&DataSummary>) -> String {
 
 /// A sample in the list; the first is the demo.
 fn listed(name: &str) -> String {
-    let demo = if name == SAMPLES[0] {
-        " (the demo)"
-    } else {
-        ""
-    };
-    format!("{}{demo}", sample_text(name))
+    match name == SAMPLES[0] {
+        true => format!("{} (the demo)", sample_text(name)),
+        false => sample_text(name).to_owned(),
+    }
 }
 
 /// Summary of the data in a few words.

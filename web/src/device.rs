@@ -2,32 +2,11 @@
 //! GPU to this browser.
 
 use leptos::prelude::*;
-use nearfar::{Bytes, DeviceInfo, Reason, TileShape};
+use nearfar::{Bytes, Reason, TileShape};
 
-use crate::kept;
 use crate::protocol::Running;
 use crate::state::State;
 use crate::terms::Explained;
-
-/// Storage key of the tile shape that the browser's GPU is fastest with.
-const KEY: &str = "nearfar.shape";
-
-/// Has the browser keep the tile shape that a GPU is fastest with.
-pub(crate) fn remember(device: &DeviceInfo) {
-    if let Some(shape) = device.tuned {
-        kept::keep(KEY, &tuned_text(device, shape));
-    }
-}
-
-/// The tile shape that the browser keeps, as [`tuned_text`] writes it.
-pub(crate) fn remembered() -> Option<String> {
-    kept::kept(KEY)
-}
-
-/// Text that names a GPU and the tile shape that it is fastest with.
-pub(crate) fn tuned_text(gpu: &DeviceInfo, shape: TileShape) -> String {
-    format!("{shape}; {}", gpu.tuning_key())
-}
 
 /// The device in a few words, and why on demand.
 #[component]

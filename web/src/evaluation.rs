@@ -3,32 +3,21 @@
 use leptos::prelude::*;
 use nearfar::{Bytes, FullEvaluation};
 
-use crate::forecast::time;
-use crate::map::side_text;
-use crate::plots::grouped;
 use crate::session::Session;
 use crate::state::{Phase, State};
 use crate::terms::{self, Meaning, Term};
+use crate::words::{grouped, side_text, time};
 
 /// Panel of the full evaluation, shown once a run has begun. Training scores a part of the validation side again and again; this
 /// scores all of it, or all of the test side once the run is over.
 #[component]
 pub(crate) fn EvaluateAll(state: State, session: Session) -> impl IntoView {
     let busy = move || state.phase.get() == Phase::Evaluating;
-    let text = move || {
-        if busy() {
-            "Stop scoring"
-        } else {
-            "Score every row"
-        }
+    let text = move || match busy() {
+        true => "Stop scoring",
+        false => "Score every row",
     };
-    let off = move || {
-        if busy() || state.can_evaluate_all() {
-            "false"
-        } else {
-            "true"
-        }
-    };
+    let off = move || (!busy() && !state.can_evaluate_all()).to_string();
     let table = move || state.evaluation.read().as_ref().map(table);
     let none = move || state.can_evaluate.read().is_none() && state.evaluation.read().is_none();
     view! {

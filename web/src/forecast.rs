@@ -3,13 +3,10 @@
 use leptos::prelude::*;
 use nearfar::{Bytes, STREAM_FROM_BYTES};
 
-use crate::kept;
 use crate::plots::Purposes;
 use crate::protocol;
 use crate::state::{Phase, State};
-
-/// Storage key of the speed of runs, to which the name of the adapter is appended.
-const KEY: &str = "nearfar.rate.";
+use crate::words::time;
 
 /// Bytes above which the page says how much PML would hold.
 const MUCH: u64 = 1 << 30;
@@ -35,34 +32,15 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
         Some(Err(refusal)) => format!("This run cannot start: {refusal}."),
         None => String::new(),
     };
-    let bytes = move || match &*state.forecast.read() {
-        Some(Ok(forecast)) => forecast.peak_bytes.to_string(),
-        _ => String::new(),
-    };
-    let pml = move || match &*state.forecast.read() {
-        Some(Ok(forecast)) => forecast.pml_bytes,
-        _ => 0,
-    };
+    let bytes = move || planned(state, |forecast| forecast.peak_bytes.to_string());
+    let pml = move || planned(state, |forecast| forecast.pml_bytes);
     let pml_bytes = move || pml().to_string();
-    let beside_pml = move || match &*state.forecast.read() {
-        Some(Ok(forecast)) => format!(
-            "The triplets or pairs of one step take {} of it at most; PyTorch Metric Learning would hold about {} for them.",
-            Bytes(forecast.step_bytes),
-            Bytes(forecast.pml_bytes)
-        ),
-        _ => String::new(),
-    };
-    let table = move || match &*state.forecast.read() {
-        Some(Ok(forecast)) => table(forecast, state.is_imagined()),
-        _ => String::new(),
-    };
-    let is_large = move || matches!(&*state.forecast.read(), Some(Ok(forecast)) if forecast.table_bytes >= LARGE);
+    let beside_pml = move || planned(state, beside_pml);
+    let table = move || planned(state, |forecast| table(forecast, state.is_imagined()));
+    let is_large = move || planned(state, |forecast| forecast.table_bytes >= LARGE);
     // If PML would hold little, too, nothing is said.
     let tells_pml = move || pml() > MUCH || (state.is_imagined() && pml() > 0);
-    let parts = Signal::derive(move || match &*state.forecast.read() {
-        Some(Ok(forecast)) => forecast.by_purpose.clone(),
-        _ => Default::default(),
-    });
+    let parts = Signal::derive(move || planned(state, |forecast| forecast.by_purpose.clone()));
     view! {
         <div class="forecast" hidden=move || !shown()>
             <p data-testid="forecast" data-bytes=bytes role="status" class:refused=refused>{said}</p>
@@ -73,6 +51,22 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
             <Purposes testid="forecast-by-purpose" parts/>
         </div>
     }
+}
+
+/// A value of the forecast; the default without one.
+fn planned<T: Default>(state: State, value: impl Fn(&protocol::RunForecast) -> T) -> T {
+    let forecast = state.forecast.read();
+    let forecast = forecast.as_ref().and_then(|it| it.as_ref().ok());
+    forecast.map_or_else(T::default, value)
+}
+
+/// Bytes of a step, here and in PML.
+fn beside_pml(forecast: &protocol::RunForecast) -> String {
+    format!(
+        "The triplets or pairs of one step take {} of it at most; PyTorch Metric Learning would hold about {} for them.",
+        Bytes(forecast.step_bytes),
+        Bytes(forecast.pml_bytes)
+    )
 }
 
 /// Bytes of the table itself, and where they are held.
@@ -99,32 +93,4 @@ fn sentence(which: &str, forecast: &protocol::RunForecast) -> String {
         Bytes(forecast.peak_bytes),
         Bytes(forecast.budget_bytes)
     )
-}
-
-/// Has the browser keep the speed of a run, in operations of a forecast per millisecond.
-pub(crate) fn remember(adapter: &str, rate: f64) {
-    kept::keep(&[KEY, adapter].concat(), &rate.to_string());
-}
-
-/// The speed of runs on this adapter that the browser keeps.
-pub(crate) fn remembered(adapter: &str) -> Option<f64> {
-    let text = kept::kept(&[KEY, adapter].concat())?;
-    // `serde_json` is in the page anyway; the standard library's parser of numbers would be 12 kB more.
-    let rate = serde_json::from_str(&text).ok();
-    rate.filter(|rate: &f64| *rate > 0.0)
-}
-
-/// A rough time in words.
-pub(crate) fn time(ms: f64) -> String {
-    let seconds = ms / 1e3;
-    match seconds {
-        _ if seconds < 1.0 => "less than a second".to_owned(),
-        _ if seconds < 5.0 => format!("about {} s", (2.0 * seconds).round() / 2.0),
-        _ if seconds < 10.0 => format!("about {seconds:.0} s"),
-        _ if seconds < 90.0 => format!("about {:.0} s", 5.0 * (seconds / 5.0).round()),
-        _ if seconds < 5400.0 => format!("about {:.0} min", seconds / 60.0),
-        _ if seconds < 172_800.0 => format!("about {:.0} h", seconds / 3600.0),
-        _ if seconds < 63_115_200.0 => format!("about {:.0} days", seconds / 86_400.0),
-        _ => format!("about {:.0} years", seconds / 31_557_600.0),
-    }
 }

@@ -3,9 +3,9 @@
 use leptos::prelude::*;
 use nearfar::{Compared, Gain};
 
-use crate::plots::grouped;
-use crate::state::{Curves, State, capitalized};
+use crate::state::{Curves, State};
 use crate::terms::{self, Term};
+use crate::words::{capitalized, grouped};
 
 /// The table, once a run is over; before that a sentence in its place.
 #[component]

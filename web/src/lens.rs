@@ -1,4 +1,4 @@
-//! [`Lens`]: the steps that all plots show, and how. [`Chart`]: a plot over these steps. [`Axes`]: their controls.
+//! [`Chart`]: a plot over these steps. [`Axes`]: their controls.
 
 use leptos::html::Input;
 use leptos::prelude::*;
@@ -6,54 +6,9 @@ use wasm_bindgen::JsCast as _;
 use web_sys::{Event, MouseEvent, PointerEvent, WheelEvent};
 
 use crate::chart::{Along, Canvas, Plot, Told, canvas_of, share_of};
-use crate::state::State;
-
-/// View that all plots over the steps share: range of steps, axes and smoothing.
-#[derive(Clone, Copy)]
-pub(crate) struct Lens {
-    /// The step under the pointer.
-    pub(crate) pointed: RwSignal<Option<f64>>,
-    /// The step where the pointer went down.
-    pressed: RwSignal<Option<f64>>,
-    /// The first and the last step that are shown; all steps if `None`.
-    span: RwSignal<Option<(f64, f64)>>,
-    /// The last step of the axis if all steps are shown, as drawn.
-    whole: StoredValue<f64>,
-    /// The axis of the steps is logarithmic.
-    log_steps: RwSignal<bool>,
-    /// The axis of the loss is logarithmic.
-    pub(crate) log_loss: RwSignal<bool>,
-    /// The axis of the loss ignores outliers.
-    pub(crate) clips_loss: RwSignal<bool>,
-    /// Smoothing of noisy lines: the weight of a step relative to the next one, in percent.
-    pub(crate) smoothing: RwSignal<u32>,
-}
+use crate::state::{Lens, State};
 
 impl Lens {
-    pub(crate) fn new() -> Self {
-        Self {
-            pointed: RwSignal::new(None),
-            pressed: RwSignal::new(None),
-            span: RwSignal::new(None),
-            whole: StoredValue::new(1.0),
-            log_steps: RwSignal::new(false),
-            log_loss: RwSignal::new(false),
-            clips_loss: RwSignal::new(false),
-            smoothing: RwSignal::new(90),
-        }
-    }
-
-    /// Tracks all signals of the lens.
-    pub(crate) fn track(&self) {
-        self.pointed.track();
-        self.pressed.track();
-        self.span.track();
-        self.log_steps.track();
-        self.log_loss.track();
-        self.clips_loss.track();
-        self.smoothing.track();
-    }
-
     /// Applies the lens to a plot: range and scale of the steps, the pointer, and a dragged band.
     fn over(&self, mut plot: Plot) -> Plot {
         let whole = plot.along.last;
@@ -99,6 +54,74 @@ const POINTER_EVENTS: [&str; 8] = [
     "dblclick",
 ];
 
+/// The pointer over a plot.
+#[derive(Clone, Copy)]
+struct Pointer {
+    lens: Lens,
+    /// The axis as it is drawn.
+    drawn: StoredValue<Along>,
+    /// The pointer was dragged before it came up: that is no click.
+    dragged: StoredValue<bool>,
+}
+
+impl Pointer {
+    /// The step at an event; `None` beside the axis, unless the pointer is down.
+    fn step_at(&self, event: &MouseEvent) -> Option<f64> {
+        let share = share_of(event);
+        let is_on = (-0.02..=1.02).contains(&share) || self.lens.pressed.get_untracked().is_some();
+        is_on.then(|| self.drawn.get_value().at(share.clamp(0.0, 1.0)))
+    }
+
+    fn press(&self, event: &PointerEvent) {
+        self.dragged.set_value(false);
+        // A finger that goes over a plot scrolls the page.
+        if event.button() == 0 && event.pointer_type() != "touch" {
+            self.lens.pressed.set(self.step_at(event));
+            canvas_of(event).and_then(|it| it.set_pointer_capture(event.pointer_id()).ok());
+        }
+    }
+
+    fn release(&self, event: &PointerEvent) {
+        let to = self.step_at(event);
+        let Some((from, to)) = self.lens.pressed.get_untracked().zip(to) else {
+            return;
+        };
+        self.lens.pressed.set(None);
+        let along = self.drawn.get_value();
+        let (low, high) = (from.min(to), from.max(to));
+        let (first, last) = along.ends();
+        // A drag of a hundredth of the plot or less is a click of an unsteady hand.
+        if along.place(high) - along.place(low) > 0.01 * (last - first) {
+            self.dragged.set_value(true);
+            let (low, high) = (along.place(low.floor()), along.place(high.ceil()));
+            self.lens.show(along, low, high);
+        }
+    }
+
+    fn turn(&self, event: &WheelEvent) {
+        let along = self.drawn.get_value();
+        let (low, high) = along.ends();
+        let length = high - low;
+        let (right, down) = (event.delta_x(), event.delta_y());
+        let sideways = match event.shift_key() {
+            true => right + down,
+            // A wheel that scrolls the page is never quite straight.
+            false if right.abs() > down.abs() => right,
+            false => 0.0,
+        };
+        if event.ctrl_key() {
+            event.prevent_default();
+            let longer = length * (down / 288.0).exp();
+            let low = low + share_of(event).clamp(0.0, 1.0) * (length - longer);
+            self.lens.show(along, low, low + longer);
+        } else if sideways != 0.0 && self.lens.span.get_untracked().is_some() {
+            event.prevent_default();
+            let low = low + length * sideways / 400.0;
+            self.lens.show(along, low, low + length);
+        }
+    }
+}
+
 /// A plot over the steps. The step under the pointer is marked in all such plots, and a click chooses it. Dragging a mouse zooms
 /// in, a wheel that goes sideways moves along, one with Ctrl (a pinch) zooms, a double click shows all steps.
 #[component]
@@ -118,84 +141,55 @@ pub(crate) fn Chart(
     choose: Option<Callback<f64>>,
 ) -> impl IntoView {
     let lens = state.lens;
-    // The axis as it is drawn.
-    let drawn = StoredValue::new(Along::new(0.0, 1.0));
-    // The pointer was dragged before it came up: that is no click.
-    let dragged = StoredValue::new(false);
+    let pointer = Pointer {
+        lens,
+        drawn: StoredValue::new(Along::new(0.0, 1.0)),
+        dragged: StoredValue::new(false),
+    };
     let plot = move || {
         let plot = lens.over(plot.run(()));
-        drawn.set_value(plot.along);
+        pointer.drawn.set_value(plot.along);
         plot
     };
-    let step_at = move |event: &MouseEvent| {
-        let share = share_of(event);
-        let is_on = (-0.02..=1.02).contains(&share) || lens.pressed.get_untracked().is_some();
-        is_on.then(|| drawn.get_value().at(share.clamp(0.0, 1.0)))
-    };
-    let press = move |event: &PointerEvent| {
-        dragged.set_value(false);
-        // A finger that goes over a plot scrolls the page.
-        if event.button() == 0 && event.pointer_type() != "touch" {
-            lens.pressed.set(step_at(event));
-            canvas_of(event).and_then(|it| it.set_pointer_capture(event.pointer_id()).ok());
-        }
-    };
-    let release = move |event: &PointerEvent| {
-        let to = step_at(event);
-        let Some((from, to)) = lens.pressed.get_untracked().zip(to) else {
-            return;
-        };
-        lens.pressed.set(None);
-        let along = drawn.get_value();
-        let (low, high) = (from.min(to), from.max(to));
-        let (first, last) = along.ends();
-        // A drag of a hundredth of the plot or less is a click of an unsteady hand.
-        if along.place(high) - along.place(low) > 0.01 * (last - first) {
-            dragged.set_value(true);
-            lens.show(along, along.place(low.floor()), along.place(high.ceil()));
-        }
-    };
-    let wheel = move |event: &WheelEvent| {
-        let along = drawn.get_value();
-        let (low, high) = along.ends();
-        let length = high - low;
-        let (right, down) = (event.delta_x(), event.delta_y());
-        let sideways = match event.shift_key() {
-            true => right + down,
-            // A wheel that scrolls the page is never quite straight.
-            false if right.abs() > down.abs() => right,
-            false => 0.0,
-        };
-        if event.ctrl_key() {
-            event.prevent_default();
-            let longer = length * (down / 288.0).exp();
-            let low = low + share_of(event).clamp(0.0, 1.0) * (length - longer);
-            lens.show(along, low, low + longer);
-        } else if sideways != 0.0 && lens.span.get_untracked().is_some() {
-            event.prevent_default();
-            let low = low + length * sideways / 400.0;
-            lens.show(along, low, low + length);
-        }
-    };
     let click = move |event: &MouseEvent| {
-        if let (Some(choose), Some(step), false) = (choose, step_at(event), dragged.get_value()) {
+        if let (Some(choose), Some(step), false) =
+            (choose, pointer.step_at(event), pointer.dragged.get_value())
+        {
             choose.run(step);
         }
     };
     let told = Told {
         of: &POINTER_EVENTS,
         to: Callback::new(move |event: Event| match event.type_().as_str() {
-            "pointerdown" => press(event.unchecked_ref()),
-            "pointermove" => lens.pointed.set(step_at(event.unchecked_ref())),
-            "pointerup" => release(event.unchecked_ref()),
+            "pointerdown" => pointer.press(event.unchecked_ref()),
+            "pointermove" => lens.pointed.set(pointer.step_at(event.unchecked_ref())),
+            "pointerup" => pointer.release(event.unchecked_ref()),
             "pointercancel" => lens.pressed.set(None),
             "pointerleave" => lens.pointed.set(None),
-            "wheel" => wheel(event.unchecked_ref()),
+            "wheel" => pointer.turn(event.unchecked_ref()),
             "click" => click(event.unchecked_ref()),
             _ => lens.span.set(None),
         }),
     };
     view! { <Canvas testid text plot state told/> }
+}
+
+/// A box to tick that sets a signal of the lens.
+pub(crate) fn switch(
+    testid: &'static str,
+    value: RwSignal<bool>,
+    text: &'static str,
+    title: &'static str,
+) -> impl IntoView {
+    view! {
+        <label title=title>
+            <input
+                type="checkbox" data-testid=testid prop:checked=move || value.get()
+                on:change=move |event| value.set(event_target_checked(&event))
+            />
+            {text}
+        </label>
+    }
 }
 
 /// Controls of the steps that the plots show, and of their axes.
@@ -209,16 +203,11 @@ pub(crate) fn Axes(state: State) -> impl IntoView {
     });
     let from = NodeRef::<Input>::new();
     let to = NodeRef::<Input>::new();
-    let first = move || {
-        lens.span
-            .get()
-            .map_or_else(String::new, |(first, _)| format!("{first:.0}"))
+    let end = move |at: usize| {
+        let ends = lens.span.get().map(|(first, last)| [first, last]);
+        ends.map_or_else(String::new, |ends| format!("{:.0}", ends[at]))
     };
-    let last = move || {
-        lens.span
-            .get()
-            .map_or_else(String::new, |(_, last)| format!("{last:.0}"))
-    };
+    let (first, last) = (move || end(0), move || end(1));
     // Parsed by the browser: the standard library's parser of numbers is 17 kB of the page. Held to steps that exist; the two may
     // be entered in either order.
     let number = move |input: NodeRef<Input>, none: f64| {
@@ -243,23 +232,12 @@ pub(crate) fn Axes(state: State) -> impl IntoView {
         let either = [lens.log_steps, lens.log_loss, lens.clips_loss];
         lens.span.get().is_some() || either.iter().any(|it| it.get())
     };
-    let either = |testid, value: RwSignal<bool>, text, title| {
-        view! {
-            <label title=title>
-                <input
-                    type="checkbox" data-testid=testid prop:checked=move || value.get()
-                    on:change=move |event| value.set(event_target_checked(&event))
-                />
-                {text}
-            </label>
-        }
-    };
     view! {
         <details class="axes" class:changed=is_changed>
             <summary data-testid="axes">"Axes"</summary>
             <div>
-                {either("clip-loss", lens.clips_loss, "Ignore outliers of the loss", "The highest and the lowest twentieth of the values lie on the edges of the plot")}
-                {either("log-steps", lens.log_steps, "Logarithmic steps", "In all plots, steps 1 to 10 have as much room as 10 to 100: the beginning is seen")}
+                {switch("clip-loss", lens.clips_loss, "Ignore outliers of the loss", "The highest and the lowest twentieth of the values lie on the edges of the plot")}
+                {switch("log-steps", lens.log_steps, "Logarithmic steps", "In all plots, steps 1 to 10 have as much room as 10 to 100: the beginning is seen")}
                 <span class="asked">
                     "Steps "
                     <input type="number" min="0" placeholder="first" aria-label="First step shown" data-testid="first-step" node_ref=from prop:value=first on:change=choose/>

@@ -39,6 +39,8 @@ mod neighbours;
 mod plots;
 mod preview;
 mod protocol;
+mod remembered;
+mod request;
 mod runs;
 mod session;
 mod shelf;
@@ -51,6 +53,7 @@ mod theme;
 mod threshold;
 #[path = "../files/src/wire.rs"]
 mod wire;
+mod words;
 mod worker;
 
 use wasm_bindgen::JsCast as _;

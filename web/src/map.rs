@@ -7,16 +7,15 @@ mod sheet;
 
 use js_sys::JsString;
 use leptos::prelude::*;
-use nearfar::Side;
 use wasm_bindgen::JsCast as _;
 use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement, PointerEvent, WheelEvent};
 use web_time::Duration;
 
 use crate::frame::{fit, redraw};
-use crate::plots::grouped;
 use crate::session::Session;
 use crate::state::{MapData, Phase, State};
 use crate::terms::{self, Term};
+use crate::words::{grouped, side_text};
 
 use painter::{Frame, Painter, View, places};
 use picking::{Picked, Picking};
@@ -49,6 +48,20 @@ struct Look {
     fingers: StoredValue<Vec<(i32, (f64, f64))>>,
 }
 
+impl Look {
+    fn new() -> Self {
+        Self {
+            view: RwSignal::new(View::default()),
+            mix: RwSignal::new(1.0),
+            before: RwSignal::new(false),
+            alone: RwSignal::new(None),
+            hovered: RwSignal::new(None),
+            picking: Picking::new(),
+            fingers: StoredValue::new(Vec::new()),
+        }
+    }
+}
+
 /// Least distance of a point from the top for its card to stand above it, in CSS pixels.
 const CARD: f64 = 60.0;
 
@@ -65,20 +78,54 @@ struct Hovered {
 #[component]
 pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
     let canvas = NodeRef::<leptos::html::Canvas>::new();
-    let look = Look {
-        view: RwSignal::new(View::default()),
-        mix: RwSignal::new(1.0),
-        before: RwSignal::new(false),
-        alone: RwSignal::new(None),
-        hovered: RwSignal::new(None),
-        picking: Picking::new(),
-        fingers: StoredValue::new(Vec::new()),
-    };
+    let look = Look::new();
     // A finger that goes up or down scrolls the page, unless it picks rows or the map is zoomed in.
     let touched = Memo::new(move |_| {
         let is_map = look.picking.picks() || !look.view.read().is_whole();
         if is_map { "none" } else { "pan-y" }
     });
+    follow(canvas, state, look);
+    let caption = move || state.map.read().as_ref().map(caption);
+    let has_run = Signal::derive(move || {
+        let map = state.map.read();
+        map.as_ref().is_some_and(|map| map.side.is_some())
+    });
+    let empty = move || state.map.read().is_none();
+    let label = move || {
+        caption().map_or_else(
+            || "A map: nothing to show yet".to_owned(),
+            |text| format!("A map: {text}"),
+        )
+    };
+    view! {
+        <figure>
+            <figcaption>
+                <h2>"Map"</h2>
+                <span class="muted" data-testid="map-caption" title=caption>{caption}</span>
+                {projection(state, look, has_run)}
+                <Tools state session look has_run/>
+            </figcaption>
+            <div class="sheet">
+                <canvas
+                    node_ref=canvas data-testid="embedding-map" role="img" aria-label=label style=("touch-action", touched)
+                    on:pointerdown=move |event| press(&event, look)
+                    on:pointermove=move |event| pass(&event, state, look)
+                    on:pointerup=move |event| release(&event, state, session, look)
+                    on:pointerleave=move |_| look.hovered.set(None)
+                    on:pointercancel=move |_| let_go(look)
+                    on:wheel=move |event| turn(&event, look)
+                ></canvas>
+                {card(state, look)}
+                <Picked state session picking=look.picking/>
+                <p class="muted nothing" hidden=move || !empty()>"Your data appears here."</p>
+            </div>
+            <Legend state look/>
+        </figure>
+    }
+}
+
+/// Draws the map again whenever something of it changes.
+fn follow(canvas: NodeRef<leptos::html::Canvas>, state: State, look: Look) {
     // The view of one data set says nothing of another.
     Effect::new(move || {
         state.data.track();
@@ -100,27 +147,31 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
     redraw(canvas, Duration::ZERO, track, move |canvas| {
         draw(canvas, state, look);
     });
-    let caption = move || state.map.read().as_ref().map(caption);
+}
+
+/// Words on what the rows were placed by, and of what.
+fn projection(state: State, look: Look, has_run: Signal<bool>) -> impl IntoView {
     let is_circle = move || state.map.read().as_ref().is_none_or(|map| map.circle);
-    let has_run = move || {
-        state
-            .map
-            .read()
-            .as_ref()
-            .is_some_and(|map| map.side.is_some())
-    };
     let by_umap = move || {
         let map = state.map.read();
         map.as_ref().is_some_and(|map| map.by_umap.is_some())
     };
-    let empty = move || state.map.read().is_none();
-    let label = move || {
-        caption().map_or_else(
-            || "A map: nothing to show yet".to_owned(),
-            |text| format!("A map: {text}"),
-        )
-    };
-    let card = move || {
+    view! {
+        <span class="muted" hidden=move || !has_run.get() || is_circle()>
+            <Show when=by_umap fallback=|| view! { <Term term=terms::PRINCIPAL_COMPONENTS name="PCA"/> }>
+                <Term term=terms::UMAP/>
+            </Show>
+            " of "
+            <Show when=move || look.before.get() fallback=|| view! { <Term term=terms::EMBEDDINGS name="embeddings"/> }>
+                <Term term=terms::FEATURES name="features"/>
+            </Show>
+        </span>
+    }
+}
+
+/// Card of the row under the pointer.
+fn card(state: State, look: Look) -> impl IntoView {
+    move || {
         look.hovered.get().map(|Hovered { text, row, at: (x, y) }| {
             view! {
                 <span class="hover" class:under=y < CARD style=("left", format!("{x:.0}px")) style=("top", format!("{y:.0}px"))>
@@ -128,39 +179,6 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
                 </span>
             }
         })
-    };
-    view! {
-        <figure>
-            <figcaption>
-                <h2>"Map"</h2>
-                <span class="muted" data-testid="map-caption" title=caption>{caption}</span>
-                <span class="muted" hidden=move || !has_run() || is_circle()>
-                    <Show when=by_umap fallback=|| view! { <Term term=terms::PRINCIPAL_COMPONENTS name="PCA"/> }>
-                        <Term term=terms::UMAP/>
-                    </Show>
-                    " of "
-                    <Show when=move || look.before.get() fallback=|| view! { <Term term=terms::EMBEDDINGS name="embeddings"/> }>
-                        <Term term=terms::FEATURES name="features"/>
-                    </Show>
-                </span>
-                <Tools state session look has_run=Signal::derive(has_run)/>
-            </figcaption>
-            <div class="sheet">
-                <canvas
-                    node_ref=canvas data-testid="embedding-map" role="img" aria-label=label style=("touch-action", touched)
-                    on:pointerdown=move |event| press(&event, look)
-                    on:pointermove=move |event| pass(&event, state, look)
-                    on:pointerup=move |event| release(&event, state, session, look)
-                    on:pointerleave=move |_| look.hovered.set(None)
-                    on:pointercancel=move |_| let_go(look)
-                    on:wheel=move |event| turn(&event, look)
-                ></canvas>
-                {card}
-                <Picked state session picking=look.picking/>
-                <p class="muted nothing" hidden=move || !empty()>"Your data appears here."</p>
-            </div>
-            <Legend state look/>
-        </figure>
     }
 }
 
@@ -214,13 +232,7 @@ fn Tools(state: State, session: Session, look: Look, has_run: Signal<bool>) -> i
     let place = move |event: web_sys::Event| {
         session.place_by_umap(event_target_value(&event) == "umap");
     };
-    let is = move |before: bool| {
-        if look.before.get() == before {
-            "true"
-        } else {
-            "false"
-        }
-    };
+    let is = move |before: bool| (look.before.get() == before).to_string();
     let zoom = move |by: f64| look.view.update(|view| view.zoom_at(by, (0.0, 0.0)));
     view! {
         // Tools that come and go stand first, so that the others stay in place.
@@ -245,11 +257,11 @@ fn Tools(state: State, session: Session, look: Look, has_run: Signal<bool>) -> i
 
 /// Moves the points between features and embeddings, frame by frame; at once if the person asks for less motion.
 fn tween(look: Look, begun: web_time::Instant, from: f64) {
-    let to = if look.before.get_untracked() {
-        0.0
-    } else {
-        1.0
+    let end = move || match look.before.get_untracked() {
+        true => 0.0,
+        false => 1.0,
     };
+    let to = end();
     let still = window()
         .match_media("(prefers-reduced-motion: reduce)")
         .is_ok_and(|query| query.is_some_and(|query| query.matches()));
@@ -262,32 +274,27 @@ fn tween(look: Look, begun: web_time::Instant, from: f64) {
     look.mix.set(from + (to - from) * smooth);
     request_animation_frame(move || {
         // The opposite move may have begun meanwhile.
-        let now = if look.before.get_untracked() {
-            0.0
-        } else {
-            1.0
-        };
-        if now == to {
+        if end() == to {
             tween(look, begun, from);
         }
     });
 }
 
+/// Each class with the number of its rows on the map.
+fn counted(map: &MapData) -> Vec<(String, u64)> {
+    let mut counts = vec![0u64; map.names.len()];
+    for class in &map.places.classes {
+        if let Some(count) = counts.get_mut(usize::from(*class)) {
+            *count += 1;
+        }
+    }
+    map.names.iter().cloned().zip(counts).collect()
+}
+
 /// Legend of the classes: a click leaves one alone in colour.
 #[component]
 fn Legend(state: State, look: Look) -> impl IntoView {
-    // Each class with the number of its rows on the map.
-    let classes = Memo::new(move |_| {
-        let map = state.map.read();
-        let Some(map) = &*map else { return Vec::new() };
-        let mut counts = vec![0u64; map.names.len()];
-        for class in &map.places.classes {
-            if let Some(count) = counts.get_mut(usize::from(*class)) {
-                *count += 1;
-            }
-        }
-        map.names.iter().cloned().zip(counts).collect()
-    });
+    let classes = Memo::new(move |_| state.map.read().as_ref().map_or_else(Vec::new, counted));
     let sought = RwSignal::new(String::new());
     let many = move || classes.read().len() > SOUGHT;
     let keys = move || {
@@ -301,13 +308,7 @@ fn Legend(state: State, look: Look) -> impl IntoView {
         let more = found.len().saturating_sub(NAMED);
         let key = |(at, (name, count)): (usize, (String, u64))| {
             let class = at as u16;
-            let pressed = move || {
-                if look.alone.get() == Some(class) {
-                    "true"
-                } else {
-                    "false"
-                }
-            };
+            let pressed = move || (look.alone.get() == Some(class)).to_string();
             let choose = move |_| {
                 let again = look.alone.get_untracked() == Some(class);
                 look.alone.set((!again).then_some(class));
@@ -342,15 +343,6 @@ fn Legend(state: State, look: Look) -> impl IntoView {
     }
 }
 
-/// A side, as an adjective.
-pub(crate) fn side_text(side: Side) -> &'static str {
-    match side {
-        Side::Test => "test",
-        Side::Validation => "validation",
-        Side::Train => "training",
-    }
-}
-
 /// A text in lower case, by the browser: the tables of the standard library are 5 kB of the page.
 fn lowercase(text: &str) -> String {
     JsString::from(text).to_lower_case().into()
@@ -361,11 +353,7 @@ fn draw(canvas: &HtmlCanvasElement, state: State, look: Look) {
     let (Some(map), Some(context)) = (&*state.map.read(), context(canvas)) else {
         return;
     };
-    let mix = if map.side.is_some() {
-        look.mix.get()
-    } else {
-        1.0
-    };
+    let mix = map.side.map_or(1.0, |_| look.mix.get());
     let painter = Painter {
         context,
         frame: Frame::new(look.view.get(), width, height, ratio),
@@ -533,11 +521,7 @@ fn pointable(
     (width, height): (f64, f64),
 ) -> impl Iterator<Item = (usize, (f64, f64))> {
     let frame = Frame::new(look.view.get_untracked(), width, height, 1.0);
-    let mix = if map.side.is_some() {
-        look.mix.get_untracked()
-    } else {
-        1.0
-    };
+    let mix = map.side.map_or(1.0, |_| look.mix.get_untracked());
     let alone = look.alone.get_untracked();
     places(&map.places, mix)
         .map(move |point| frame.place(point))

@@ -3,10 +3,11 @@
 use leptos::prelude::*;
 use nearfar::{Neighbour, Neighbourhood};
 
-use crate::map::{Picture, side_text};
+use crate::map::Picture;
 use crate::session::Session;
 use crate::state::State;
 use crate::terms::{self, Term};
+use crate::words::side_text;
 
 /// The drawer over the map.
 #[component]

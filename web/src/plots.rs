@@ -7,14 +7,13 @@ use nearfar::{Bytes, Diagnostics, Loss, Metrics, StepReport, Tuples, order};
 
 use crate::chart::{Along, Line, Plot, Scale};
 use crate::hardest;
-use crate::lens::{Axes, Chart};
-use crate::runs::KeptRun;
-use crate::state::{Curves, State};
+use crate::lens::{Axes, Chart, switch};
+use crate::state::{Curves, KeptRun, State};
 use crate::terms::{self, Meaning, Term};
+use crate::words::grouped;
 
-/// The lines of this run, on top of faint lines of the run before or coloured lines of the ticked runs; and the last step of the
-/// axis.
-fn both(state: State, lines: impl Fn(&Curves) -> Vec<Line>) -> (Vec<Line>, f64) {
+/// The lines of this run over its steps, on top of faint lines of the run before or coloured lines of the ticked runs.
+fn over_steps(state: State, scale: Scale, lines: impl Fn(&Curves) -> Vec<Line>) -> Plot {
     let curves = state.curves.read();
     let beside = state.runs.beside(KeptRun::curves);
     let previous = state.previous.read();
@@ -47,10 +46,9 @@ fn both(state: State, lines: impl Fn(&Curves) -> Vec<Line>) -> (Vec<Line>, f64) 
     } else {
         curves.config.steps
     };
-    (
-        faint.chain(coloured).chain(lines(&curves)).collect(),
-        planned.max(steps) as f64,
-    )
+    let along = Along::new(0.0, planned.max(steps) as f64);
+    let lines = faint.chain(coloured).chain(lines(&curves));
+    Plot::new(scale, along, lines.collect())
 }
 
 fn per_step(curves: &Curves, value: impl Fn(&StepReport) -> f64) -> Vec<(f64, f64)> {
@@ -154,48 +152,43 @@ pub(crate) fn Key(
     }
 }
 
+/// Scores of the raw features on the validation side.
+fn raw(curves: &Curves) -> Option<Metrics> {
+    curves.baseline.raw.validation
+}
+
+/// Scores of the linear map on the validation side.
+fn linear(curves: &Curves) -> Option<Metrics> {
+    curves.baseline.linear?.validation
+}
+
+/// Lines of precision@1 and MAP@R: of the raw features, of the linear map, of the embeddings.
+fn score_lines(curves: &Curves) -> Vec<Line> {
+    let (raw, linear) = (raw(curves), linear(curves));
+    let level = |value: Option<f64>| level(curves, value);
+    let (precision, map) = (
+        |m: &Metrics| m.precision_at_1,
+        |m: &Metrics| m.mean_average_precision_at_r,
+    );
+    vec![
+        Line::dashed("precision", level(raw.as_ref().map(precision))),
+        Line::dashed("map", level(raw.as_ref().map(map))),
+        Line::dotted("precision", level(linear.as_ref().map(precision))),
+        Line::dotted("map", level(linear.as_ref().map(map))),
+        Line::new("map", per_evaluation(curves, map)),
+        Line::new("precision", per_evaluation(curves, precision)),
+    ]
+}
+
 /// Precision@1 and MAP@R of the validation side, beside those of its raw features and of the linear map. If there are no validation
 /// rows: of the training side, which has no baseline.
 #[component]
 pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
-    let raw = |curves: &Curves| curves.baseline.raw.validation;
-    let linear = |curves: &Curves| curves.baseline.linear?.validation;
     let title = move || match state.curves.read().steers() {
         true => "",
         false => " on training rows",
     };
-    let lines = move |curves: &Curves| {
-        vec![
-            Line::dashed(
-                "precision",
-                level(curves, raw(curves).map(|m| m.precision_at_1)),
-            ),
-            Line::dashed(
-                "map",
-                level(curves, raw(curves).map(|m| m.mean_average_precision_at_r)),
-            ),
-            Line::dotted(
-                "precision",
-                level(curves, linear(curves).map(|m| m.precision_at_1)),
-            ),
-            Line::dotted(
-                "map",
-                level(
-                    curves,
-                    linear(curves).map(|m| m.mean_average_precision_at_r),
-                ),
-            ),
-            Line::new(
-                "map",
-                per_evaluation(curves, |m| m.mean_average_precision_at_r),
-            ),
-            Line::new("precision", per_evaluation(curves, |m| m.precision_at_1)),
-        ]
-    };
-    let plot = move || {
-        let (lines, steps) = both(state, lines);
-        Plot::new(Scale::Unit, Along::new(0.0, steps), lines)
-    };
+    let plot = move || over_steps(state, Scale::Unit, score_lines);
     let last = move |value: fn(&Metrics) -> f64| {
         let scores = state.curves.read().scores_at(state.lens.pointed.get());
         scores.map_or_else(
@@ -239,26 +232,42 @@ pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
     }
 }
 
+/// Lines of the valid, mined and active triplets or pairs.
+fn mining_lines(curves: &Curves, smoothing: u32) -> Vec<Line> {
+    let counts = |color, width, count: fn(&StepReport) -> u64| {
+        let points = per_step(curves, |report| count(report) as f64);
+        noisy(color, points, width, smoothing)
+    };
+    [
+        counts("valid", 2.0, |report| report.mining.valid),
+        // Wide, as the line of the active ones often lies on it.
+        counts("mined", 4.0, |report| report.mining.mined),
+        counts("active", 1.5, |report| report.mining.active),
+    ]
+    .concat()
+}
+
+/// The plot of triplets or pairs in words.
+fn mining_text(curves: &Curves) -> String {
+    let Some(report) = curves.history.last() else {
+        return "Triplets of each step: none yet".to_owned();
+    };
+    let mining = &report.mining;
+    let what = match mining.of {
+        Tuples::Triplets => "Triplets",
+        Tuples::Pairs => "Pairs",
+    };
+    format!(
+        "{what} of step {}: {} valid, {} mined, {} active",
+        report.step, mining.valid, mining.mined, mining.active
+    )
+}
+
 /// Triplets of each step, or pairs: valid, mined, active.
 #[component]
 pub(crate) fn MiningPlot(state: State) -> impl IntoView {
-    let lines = move |curves: &Curves| {
-        let counts = |color, width, count: fn(&StepReport) -> u64| {
-            let points = per_step(curves, |report| count(report) as f64);
-            noisy(color, points, width, state.lens.smoothing.get())
-        };
-        [
-            counts("valid", 2.0, |report| report.mining.valid),
-            // Wide, as the line of the active ones often lies on it.
-            counts("mined", 4.0, |report| report.mining.mined),
-            counts("active", 1.5, |report| report.mining.active),
-        ]
-        .concat()
-    };
-    let plot = move || {
-        let (lines, steps) = both(state, lines);
-        Plot::new(Scale::Log, Along::new(0.0, steps), lines)
-    };
+    let lines = move |curves: &Curves| mining_lines(curves, state.lens.smoothing.get());
+    let plot = move || over_steps(state, Scale::Log, lines);
     let last = move |value: fn(&StepReport) -> u64| {
         Signal::derive(move || {
             state
@@ -273,22 +282,7 @@ pub(crate) fn MiningPlot(state: State) -> impl IntoView {
         let value = Signal::derive(move || grouped(number.get()));
         view! { <Key color name testid value count=number/> }
     };
-    let text = Signal::derive(move || {
-        let curves = state.curves.read();
-        curves.history.last().map_or_else(
-            || "Triplets of each step: none yet".to_owned(),
-            |r| {
-                let what = match r.mining.of {
-                    Tuples::Triplets => "Triplets",
-                    Tuples::Pairs => "Pairs",
-                };
-                format!(
-                    "{what} of step {}: {} valid, {} mined, {} active",
-                    r.step, r.mining.valid, r.mining.mined, r.mining.active
-                )
-            },
-        )
-    });
+    let text = Signal::derive(move || mining_text(&state.curves.read()));
     let of_pairs = Memo::new(move |_| {
         let curves = state.curves.read();
         let last = curves.history.last();
@@ -316,40 +310,43 @@ pub(crate) fn MiningPlot(state: State) -> impl IntoView {
     }
 }
 
+/// Lines of device memory: the budget, the estimate for PML, each purpose, and all that is held.
+fn memory_lines(curves: &Curves) -> Vec<Line> {
+    let budget = curves.memory.budget_bytes;
+    let mut lines = vec![
+        Line::dashed(
+            "budget",
+            level(curves, (budget > 0).then_some(budget as f64)),
+        ),
+        Line::dashed("pml", per_step(curves, |r| r.pml_bytes as f64)),
+    ];
+    let purposes = by_size(curves.memory.by_purpose.clone());
+    for (i, (purpose, _)) in purposes.into_iter().enumerate() {
+        let held = |bytes: &BTreeMap<String, u64>| bytes.get(&purpose).copied().unwrap_or(0) as f64;
+        // Each value holds until the next.
+        let ends = curves.purposes.iter().skip(1).map(|(step, _)| *step);
+        let ends = ends.chain([curves.step()]);
+        let points =
+            curves.purposes.iter().zip(ends).flat_map(|(part, end)| {
+                [(part.0 as f64, held(&part.1)), (end as f64, held(&part.1))]
+            });
+        lines.push(Line::new(shade(i), points.collect()).wide(1.2));
+    }
+    lines.push(Line::new("memory", per_step(curves, |r| r.memory_bytes as f64)).wide(2.5));
+    lines
+}
+
 /// Device memory: in use, by purpose, the budget, and the estimate for PML, which holds all triplets or pairs of a step at once.
 #[component]
 pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
-    let lines = |curves: &Curves| {
-        let budget = curves.memory.budget_bytes;
-        let mut lines = vec![
-            Line::dashed(
-                "budget",
-                level(curves, (budget > 0).then_some(budget as f64)),
-            ),
-            Line::dashed("pml", per_step(curves, |r| r.pml_bytes as f64)),
-        ];
-        let purposes = by_size(curves.memory.by_purpose.clone());
-        for (i, (purpose, _)) in purposes.into_iter().enumerate() {
-            let held =
-                |bytes: &BTreeMap<String, u64>| bytes.get(&purpose).copied().unwrap_or(0) as f64;
-            // Each value holds until the next.
-            let ends = curves.purposes.iter().skip(1).map(|(step, _)| *step);
-            let ends = ends.chain([curves.step()]);
-            let points = curves.purposes.iter().zip(ends).flat_map(|(part, end)| {
-                [(part.0 as f64, held(&part.1)), (end as f64, held(&part.1))]
-            });
-            lines.push(Line::new(shade(i), points.collect()).wide(1.2));
-        }
-        lines.push(Line::new("memory", per_step(curves, |r| r.memory_bytes as f64)).wide(2.5));
-        lines
-    };
     let plot = move || {
-        let (mut lines, steps) = both(state, lines);
+        let mut plot = over_steps(state, Scale::LogBytes, memory_lines);
         if state.curves.read().memory.budget_bytes == 0 {
             let budget = state.config.read().budget_bytes as f64;
-            lines.push(Line::dashed("budget", vec![(0.0, budget), (steps, budget)]));
+            let points = vec![(0.0, budget), (plot.along.last, budget)];
+            plot.lines.push(Line::dashed("budget", points));
         }
-        Plot::new(Scale::LogBytes, Along::new(0.0, steps), lines)
+        plot
     };
     // A run that is over gives memory back: with no pointer, the bytes that are held now.
     let live = Signal::derive(move || {
@@ -439,29 +436,43 @@ pub(crate) fn Purposes(
     view! { <div class="purposes" data-testid=testid>{spans}</div> }
 }
 
+/// Line of the loss. A step without an active triplet has no loss to show.
+fn loss_lines(curves: &Curves, smoothing: u32) -> Vec<Line> {
+    let reports = curves.history.iter();
+    let active = reports.filter(|report| report.mining.active > 0);
+    let points = active.map(|report| (report.step as f64, report.loss));
+    noisy("loss", points.collect(), 2.0, smoothing)
+}
+
+/// Controls of the smoothing and of the axis of the loss.
+fn loss_tools(state: State) -> impl IntoView {
+    view! {
+        <span class="tools">
+            <label title="How smooth the solid lines are. The pale lines show each step as it is">
+                "smooth"
+                <input
+                    type="range" min="0" max="99" data-testid="smoothing"
+                    prop:value=move || state.lens.smoothing.get().to_string()
+                    on:input=move |event| state.lens.smoothing.set(event_target_value(&event).parse().unwrap_or(0))
+                />
+            </label>
+            {switch("log-loss", state.lens.log_loss, "log", "A logarithmic axis: powers of ten go up it")}
+        </span>
+    }
+}
+
 /// The loss of each batch.
 #[component]
 pub(crate) fn LossPlot(state: State) -> impl IntoView {
-    // A step without an active triplet has no loss to show.
-    let lines = move |curves: &Curves| {
-        let active = curves
-            .history
-            .iter()
-            .filter(|report| report.mining.active > 0);
-        let points = active
-            .map(|report| (report.step as f64, report.loss))
-            .collect();
-        noisy("loss", points, 2.0, state.lens.smoothing.get())
-    };
+    let lines = move |curves: &Curves| loss_lines(curves, state.lens.smoothing.get());
     let plot = move || {
-        let (lines, steps) = both(state, lines);
         let scale = match state.lens.log_loss.get() {
             true => Scale::Decades,
             false => Scale::Linear,
         };
         Plot {
             clips: state.lens.clips_loss.get(),
-            ..Plot::new(scale, Along::new(0.0, steps), lines)
+            ..over_steps(state, scale, lines)
         }
     };
     let last = Signal::derive(move || {
@@ -497,41 +508,9 @@ pub(crate) fn LossPlot(state: State) -> impl IntoView {
                 <Show when=move || learns.get()>
                     <Key name=terms::BOUNDARY testid="boundary" value=boundary/>
                 </Show>
-                <span class="tools">
-                    <label title="How smooth the solid lines are. The pale lines show each step as it is">
-                        "smooth"
-                        <input
-                            type="range" min="0" max="99" data-testid="smoothing"
-                            prop:value=move || state.lens.smoothing.get().to_string()
-                            on:input=move |event| state.lens.smoothing.set(event_target_value(&event).parse().unwrap_or(0))
-                        />
-                    </label>
-                    <label title="A logarithmic axis: powers of ten go up it">
-                        <input
-                            type="checkbox" data-testid="log-loss" prop:checked=move || state.lens.log_loss.get()
-                            on:change=move |event| state.lens.log_loss.set(event_target_checked(&event))
-                        />
-                        "log"
-                    </label>
-                </span>
+                {loss_tools(state)}
             </figcaption>
             <Chart testid="chart-loss" text plot state/>
         </figure>
     }
-}
-
-/// A number with thin spaces between its thousands, from five digits on.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    if digits.len() < 5 {
-        return digits;
-    }
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push('\u{2009}');
-        }
-        text.push(digit);
-    }
-    text
 }

@@ -7,7 +7,8 @@ use nearfar::{Role, TableColumn};
 use crate::controls::hold;
 use crate::protocol::DataSummary;
 use crate::session::Session;
-use crate::state::{State, capitalized};
+use crate::state::State;
+use crate::words::capitalized;
 
 /// Findings in the data, and the table of columns.
 #[component]

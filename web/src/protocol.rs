@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 
 use nearfar::{
-    Baseline, Columns, CompareConfig, CompareForecast, CompareReport, Compared, Cure, DataReport,
-    DeviceInfo, EngineKind, Evaluation, FullEvaluation, HardestTriplets, MemoryAge, MemoryReport,
-    Missing, Neighbourhood, Origin, PairHistogram, Piece, Reason, RowsOf, RowsToCheck, Scores,
-    SelfTest, Side, StepReport, TableColumn, ThresholdReport, TrainConfig, Warning, Working,
+    Baseline, Checkpoint, Columns, CompareConfig, CompareForecast, CompareReport, Compared, Cure,
+    DataReport, DeviceInfo, EngineKind, Evaluation, FullEvaluation, HardestTriplets, MemoryAge,
+    MemoryReport, Missing, Neighbourhood, Origin, PairHistogram, Piece, Reason, RowsOf,
+    RowsToCheck, Scores, SelfTest, Side, StepReport, TableColumn, ThresholdReport, TrainConfig,
+    Warning, Working,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoints::Offer;
-use crate::forecast::time;
+use crate::words::time;
 
 /// A command of the page.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ pub(crate) enum Command {
     Open {
         /// Engine that is forced, if any.
         engine: Option<EngineKind>,
-        /// GPU and tile shape that an earlier visit found to be fastest, as `device::tuned_text` writes it.
+        /// GPU and tile shape that an earlier visit found to be fastest, as `remembered::tuned_text` writes it.
         tuned: Option<String>,
     },
     /// Makes a sample the data.
@@ -418,6 +418,44 @@ impl Part {
             true => String::new(),
             false => format!(", {} left", time(self.left_ms)),
         }
+    }
+}
+
+/// Number of the run of an earlier version of the page, which had one at a time, at the top of the storage that all folders of the
+/// host share.
+pub(crate) const EARLIER: u64 = 1;
+
+/// A run that can be resumed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Offer {
+    /// Steps done.
+    pub(crate) step: u64,
+    /// Name of the data, its label column, and how its files were read.
+    pub(crate) origin: Origin,
+    /// Rows of the data.
+    pub(crate) rows: usize,
+    /// The settings.
+    #[serde(with = "as_json")]
+    pub(crate) config: TrainConfig,
+    /// Number of the run: its start, in milliseconds since 1970, which names its slots; 0 if it comes from a file.
+    pub(crate) run: u64,
+}
+
+impl Offer {
+    /// Offer of the run of this number, whose checkpoint is given.
+    pub(crate) fn of(run: u64, checkpoint: &Checkpoint<'_>) -> Self {
+        Self {
+            run,
+            step: checkpoint.step(),
+            origin: checkpoint.origin().clone(),
+            rows: checkpoint.rows(),
+            config: checkpoint.config().clone(),
+        }
+    }
+
+    /// Name of the sample that the run was on, if it was one.
+    pub(crate) fn sample(&self) -> Option<&str> {
+        self.origin.data.strip_prefix("sample:")
     }
 }
 

@@ -7,217 +7,24 @@ use std::time::Duration;
 
 use js_sys::{Array, Date, Uint8Array};
 use leptos::prelude::*;
-use nearfar::{
-    Baseline, Bytes, DataReport, Evaluation, Metrics, Origin, Scores, StepReport, TrainConfig,
-    order,
-};
-use serde::{Deserialize, Serialize};
+use nearfar::{Bytes, Origin, order};
 use wasm_bindgen::JsValue;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::File;
 
-use crate::checkpoints::Offer;
 use crate::kept::why;
-use crate::knobs;
-use crate::plots::grouped;
-use crate::protocol::Command;
+use crate::protocol::{Command, Offer};
 use crate::session::Session;
 use crate::shelf;
-use crate::state::{Curves, State, View};
+use crate::state::{KeptRun, Runs, State, View};
+use crate::words::grouped;
 
 pub(crate) use table::Table;
 
-/// Number of a run's step reports that are kept for the plots, about.
-const STEPS: usize = 128;
 /// Time between attempts to keep what was not kept: a browser takes a while to free the room of what was deleted.
 const ROOM_COMES: Duration = Duration::from_secs(10);
-/// Colours of the runs that all plots show at once, one for each run.
-pub(crate) const COLORS: [&str; 5] = ["run0", "run1", "run2", "run3", "run4"];
-
-/// A run that was kept.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct KeptRun {
-    /// Start of the run, in milliseconds since 1970: its number on the shelf.
-    pub(crate) id: f64,
-    /// Name that the person gave it; empty if it goes by its settings.
-    name: String,
-    /// The run stays at the top of the table.
-    pinned: bool,
-    origin: Origin,
-    config: TrainConfig,
-    /// The settings that differ from those that suit the data, with their values.
-    differences: Vec<(String, String)>,
-    data: DataReport,
-    history: Vec<StepReport>,
-    evaluations: Vec<Evaluation>,
-    baseline: Baseline,
-    scores: Option<Scores>,
-    verdict: Option<String>,
-    elapsed_ms: f64,
-    peak_bytes: u64,
-}
-
-/// The signals of the kept runs.
-#[derive(Clone, Copy)]
-pub(crate) struct Runs {
-    /// The kept runs: pinned ones first, then the newest.
-    list: RwSignal<Vec<KeptRun>>,
-    /// Checkpoints of the runs, by number.
-    files: StoredValue<Vec<(f64, File)>, LocalStorage>,
-    /// Numbers of the runs that all plots show, in the order of their colours.
-    ticked: RwSignal<Vec<f64>>,
-    /// Number of the run on the page.
-    current: RwSignal<f64>,
-    /// Number of the run that is being opened.
-    opening: RwSignal<Option<f64>>,
-    /// Bytes of each run on the shelf, by number.
-    sizes: RwSignal<Vec<(f64, f64)>>,
-    /// Numbers of the runs whose current state is not on the shelf: it is gone with the page.
-    unkept: RwSignal<Vec<f64>>,
-    /// Why runs are not kept; `None` if all is well.
-    why: RwSignal<Option<String>>,
-}
-
-impl KeptRun {
-    /// The run on the page, as it is kept.
-    fn of(id: f64, curves: &Curves, origin: Origin, suited: &TrainConfig) -> Self {
-        let every = curves.history.iter().count().div_ceil(STEPS).max(1);
-        let last = curves.history.last().map(|report| report.step);
-        let kept = curves.history.iter().enumerate();
-        let kept = kept.filter(|(place, report)| place % every == 0 || Some(report.step) == last);
-        let mut config = curves.config.clone();
-        // The seed of the data is the data's, and no difference of settings.
-        config.data_seed = suited.data_seed;
-        Self {
-            id,
-            name: String::new(),
-            pinned: false,
-            origin,
-            differences: config.differences(suited),
-            config: curves.config.clone(),
-            data: curves.data.clone(),
-            history: kept.map(|(_, report)| report.clone()).collect(),
-            evaluations: curves.evaluations.clone(),
-            baseline: curves.baseline,
-            scores: curves.scores,
-            verdict: curves.verdict.clone(),
-            elapsed_ms: curves.elapsed_ms,
-            peak_bytes: curves.memory.peak_bytes,
-        }
-    }
-
-    /// Curves of the run, for the plots.
-    pub(crate) fn curves(&self) -> Curves {
-        let mut curves = Curves {
-            config: self.config.clone(),
-            data: self.data.clone(),
-            evaluations: self.evaluations.clone(),
-            baseline: self.baseline,
-            scores: self.scores,
-            verdict: self.verdict.clone(),
-            elapsed_ms: self.elapsed_ms,
-            ..Curves::default()
-        };
-        let reports = self.history.iter().cloned();
-        reports.for_each(|report| curves.history.push(report));
-        curves.memory.peak_bytes = self.peak_bytes;
-        curves
-    }
-
-    /// Its settings in a few words.
-    fn settings(&self) -> String {
-        let words = self
-            .differences
-            .iter()
-            .map(|(key, value)| knobs::said(key, value));
-        let words: Vec<String> = words.collect();
-        match &words[..] {
-            [] => "default settings".to_owned(),
-            words => words.join(", "),
-        }
-    }
-
-    /// Name of the run, or else its settings.
-    pub(crate) fn title(&self) -> String {
-        match self.name.as_str() {
-            "" => self.settings(),
-            name => name.to_owned(),
-        }
-    }
-
-    /// Steps done.
-    fn step(&self) -> u64 {
-        self.history.last().map_or(0, |report| report.step)
-    }
-
-    /// The scores of the test side; of the last validation if the run was stopped before.
-    fn metrics(&self) -> Option<Metrics> {
-        let last = self.evaluations.last().and_then(|last| last.validation);
-        self.scores.and_then(|scores| scores.test).or(last)
-    }
-
-    /// Text of the run on the shelf, as JSON.
-    fn text(&self) -> String {
-        serde_json::to_string(self).expect("a run is plain data")
-    }
-}
 
 impl Runs {
-    pub(crate) fn new() -> Self {
-        Self {
-            list: RwSignal::new(Vec::new()),
-            files: StoredValue::new_local(Vec::new()),
-            ticked: RwSignal::new(Vec::new()),
-            current: RwSignal::new(0.0),
-            opening: RwSignal::new(None),
-            sizes: RwSignal::new(Vec::new()),
-            unkept: RwSignal::new(Vec::new()),
-            why: RwSignal::new(None),
-        }
-    }
-
-    /// Begins a run: a new one, or the kept one that was being opened.
-    pub(crate) fn begin(&self) {
-        let opened = self.opening.try_update(Option::take).flatten();
-        self.current.set(opened.unwrap_or_else(Date::now));
-    }
-
-    /// Tells if a kept run is being opened.
-    pub(crate) fn is_opening(&self) -> bool {
-        self.opening.read().is_some()
-    }
-
-    /// The checkpoint of the run that is being opened, if there is one.
-    pub(crate) fn opening(&self) -> Option<File> {
-        let id = self.opening.get_untracked()?;
-        self.file(id)
-    }
-
-    /// Gives up opening a run; tells if one was being opened.
-    pub(crate) fn leave(&self) -> bool {
-        self.opening.try_update(Option::take).flatten().is_some()
-    }
-
-    /// Results of `of` for the runs that all plots show beside the run on the page, each with its colour.
-    pub(crate) fn beside<T>(&self, of: impl Fn(&KeptRun) -> T) -> Vec<(&'static str, T)> {
-        let (list, ticked) = (self.list.read(), self.ticked.read());
-        let current = self.current.get();
-        let shown = ticked.iter().zip(COLORS).filter(|(id, _)| **id != current);
-        let found = shown.filter_map(|(id, color)| {
-            let run = list.iter().find(|run| run.id == *id)?;
-            Some((color, of(run)))
-        });
-        found.collect()
-    }
-
-    fn file(&self, id: f64) -> Option<File> {
-        let files = self.files.read_value();
-        files
-            .iter()
-            .find(|(of, _)| *of == id)
-            .map(|(_, file)| file.clone())
-    }
-
     /// Reads the shelf, which another tab may have changed.
     fn look(self) {
         spawn_local(async move {
@@ -262,8 +69,7 @@ impl Runs {
         let id = run.id;
         self.files.update_value(|files| {
             if let Some(file) = &file {
-                files.retain(|(of, _)| *of != id);
-                files.push((id, file.clone()));
+                put(files, id, file.clone());
             }
         });
         let kept = shelf::Kept {
@@ -276,26 +82,23 @@ impl Runs {
             sort(list);
         });
         spawn_local(async move {
-            let put = shelf::put(id, &kept).await;
+            let answer = shelf::put(id, &kept).await;
             self.unkept.update(|unkept| {
                 unkept.retain(|other| *other != id);
-                if put.is_err() {
+                if answer.is_err() {
                     unkept.push(id);
                 }
             });
             if let Some((session, saved)) = saved {
                 // A run that cannot be kept can still be resumed from its last save.
-                session.send(
-                    &put.as_ref()
-                        .map_or(Command::FindSaved, |_| Command::Forget(saved)),
-                    &[],
-                );
+                let command = match &answer {
+                    Ok(_) => Command::Forget(saved),
+                    Err(_) => Command::FindSaved,
+                };
+                session.send(&command, &[]);
             }
-            match put {
-                Ok(_) => self.sizes.update(|sizes| {
-                    sizes.retain(|(of, _)| *of != id);
-                    sizes.push((id, kept.bytes()));
-                }),
+            match answer {
+                Ok(_) => self.sizes.update(|sizes| put(sizes, id, kept.bytes())),
                 Err(error) => self.why.set(Some(why(error))),
             }
         });
@@ -360,6 +163,12 @@ impl Runs {
             runs => format!("{} kept runs take {bytes}", grouped(runs as u64)),
         }
     }
+}
+
+/// Puts the value of a run in the place of the one before.
+fn put<T>(list: &mut Vec<(f64, T)>, id: f64, value: T) {
+    list.retain(|(of, _)| *of != id);
+    list.push((id, value));
 }
 
 /// Sorts runs: pinned ones first, then the newest.

@@ -9,12 +9,11 @@ use nearfar::{EngineKind, Pictures, STREAM_FROM_BYTES, TrainConfig};
 use wasm_bindgen::prelude::*;
 use web_sys::{File, HtmlLinkElement, MessageEvent, Worker, WorkerOptions, WorkerType};
 
-use crate::device;
-use crate::forecast;
-use crate::protocol::{Command, Event, Part};
-use crate::source::{Asked, Reading, Source};
-use crate::state::{Phase, Places, State, View};
-use crate::threshold::Shown;
+use crate::protocol::{Command, DataSummary, Event, Part, Running};
+use crate::remembered;
+use crate::request::{Asked, Reading, Source};
+use crate::state::threshold::Shown;
+use crate::state::{FEWER, Phase, Places, State, View};
 use crate::wire;
 
 /// Sends commands; the worker's events go to the [`State`].
@@ -76,7 +75,7 @@ impl Session {
         self.state.stage.set(Phase::Ready);
         self.state.reading.update(|commands| *commands += 1);
         let engine = self.engine.get_value();
-        let tuned = device::remembered();
+        let tuned = remembered::shape();
         self.send(&Command::Open { engine, tuned }, &[]);
     }
 
@@ -169,7 +168,7 @@ impl Session {
             && self.state.can_start()
         {
             let config = Box::new(self.state.config.get());
-            let rate = forecast::remembered(&running.device.adapter);
+            let rate = remembered::rate(&running.device.adapter);
             self.send(&Command::Forecast { config, rate }, &[]);
         }
     }
@@ -274,16 +273,7 @@ impl Session {
             return;
         };
         match event {
-            Event::Data(summary) => {
-                self.state.working.set(String::new());
-                let waited = self.waits_for_file();
-                self.take_data(*summary);
-                if self.run_next.try_update_value(std::mem::take) == Some(true) {
-                    self.run();
-                } else {
-                    self.go_on_with_data(waited);
-                }
-            }
+            Event::Data(summary) => self.begin_with(*summary),
             Event::Refused {
                 message,
                 columns,
@@ -325,21 +315,33 @@ impl Session {
             }
             event => {
                 if let Event::Device(running) = &event {
-                    device::remember(&running.device);
-                    say_up();
-                    let session = *self;
-                    set_timeout(move || untrack(|| session.ask_forecast()), QUIET);
+                    self.is_up(running);
                 }
                 self.state.apply(event);
             }
         }
     }
-}
 
-/// Tells `start.js` that the worker has come up.
-fn say_up() {
-    if let Ok(up) = web_sys::Event::new("nearfar-up") {
-        window().dispatch_event(&up).ok();
+    /// Takes in data, and goes on with the run that waits for it.
+    fn begin_with(&self, data: DataSummary) {
+        self.state.working.set(String::new());
+        let waited = self.waits_for_file();
+        self.take_data(data);
+        if self.run_next.try_update_value(std::mem::take) == Some(true) {
+            self.run();
+        } else {
+            self.go_on_with_data(waited);
+        }
+    }
+
+    /// The worker has come up: tells `start.js`, and times the engine once more when the page stands still.
+    fn is_up(&self, running: &Running) {
+        remembered::keep_shape(&running.device);
+        if let Ok(up) = web_sys::Event::new("nearfar-up") {
+            window().dispatch_event(&up).ok();
+        }
+        let session = *self;
+        set_timeout(move || untrack(|| session.ask_forecast()), QUIET);
     }
 }
 
@@ -349,9 +351,6 @@ pub(crate) const ONLY_IMAGINED: &str =
 
 /// Time after which the page stands still, and the engine is timed once more.
 const QUIET: Duration = Duration::from_secs(4);
-
-/// Number of test rows that are scored if a person does not want to wait for all.
-pub(crate) const FEWER: usize = 1000;
 
 /// Message if [`spawn`] returns `None`.
 pub(crate) const NO_WORKER: &str = "Nearfar could not start its worker: the browser is too old for it (module workers), or the page was opened as a file; open it over http.";

@@ -4,9 +4,10 @@ use leptos::prelude::*;
 use nearfar::{Distance, Miner, PairHistogram, TrainConfig};
 
 use crate::chart::{Along, Canvas, Line, Plot, Scale};
-use crate::plots::{Key, grouped};
+use crate::plots::Key;
 use crate::state::{Curves, State};
 use crate::terms::{self, Term};
+use crate::words::grouped;
 
 /// Margin of the band: the miner's, or the loss's if the miner has none; `None` if neither has one.
 fn margin(config: &TrainConfig) -> Option<f64> {
@@ -69,33 +70,59 @@ fn percent(share: f64) -> String {
     }
 }
 
+/// Plot of both histograms and the band, with the shares at the `pointed` place of the axis.
+fn plot(curves: &Curves, pointed: Option<f64>) -> Plot {
+    let pairs = curves.pairs.as_ref();
+    let lines = pairs.map_or_else(Vec::new, |pairs| {
+        vec![
+            Line::dashed("negative", outline(&pairs.negatives)).wide(2.0),
+            Line::new("positive", outline(&pairs.positives)),
+        ]
+    });
+    let plot = Plot {
+        band: band(curves),
+        ..Plot::new(Scale::Linear, Along::new(-1.0, 1.0), lines)
+    };
+    plot.saying(pointed, |at| {
+        let of = |counts: &[u64]| percent(share_at(counts, at));
+        let shares = pairs.map(|pairs| {
+            let (alike, others) = (of(&pairs.positives), of(&pairs.negatives));
+            format!(": {alike} of positives, {others} of negatives")
+        });
+        format!("{at:.2}{}", shares.unwrap_or_default())
+    })
+}
+
+/// The plot in words, once there are pairs.
+fn said(curves: &Curves) -> Option<String> {
+    let pairs = curves.pairs.as_ref()?;
+    let median = pairs.median_positive()?;
+    let share = |range| percent(share_between(&pairs.negatives, range));
+    let nearer = share((median, 1.0));
+    let of = match curves.config.loss.learns_proxies() {
+        true => "the rows with the proxies",
+        false => "the pairs",
+    };
+    let said = format!(
+        "Similarities of {of} of step {}: half of the positive pairs are above {median:.2}; of the negative pairs {nearer} are above \
+         that",
+        pairs.step
+    );
+    let Some((low, high)) = band(curves) else {
+        return Some(said);
+    };
+    let within = share((low, high));
+    Some(format!(
+        "{said}, hard, and {within} between {low:.2} and that, in the margin's band, semi-hard"
+    ))
+}
+
 /// Histograms of the positive and the negative pairs by similarity, over each other, and the band.
 #[component]
 pub(crate) fn SimilarityPlot(state: State) -> impl IntoView {
     let curves = state.curves;
     let pointed = RwSignal::new(None);
-    let plot = move || {
-        let curves = curves.read();
-        let lines = curves.pairs.as_ref().map_or_else(Vec::new, |pairs| {
-            vec![
-                Line::dashed("negative", outline(&pairs.negatives)).wide(2.0),
-                Line::new("positive", outline(&pairs.positives)),
-            ]
-        });
-        let plot = Plot {
-            band: band(&curves),
-            ..Plot::new(Scale::Linear, Along::new(-1.0, 1.0), lines)
-        };
-        plot.saying(pointed.get(), |at| {
-            let pairs = curves.pairs.as_ref();
-            let of = |counts: &[u64]| percent(share_at(counts, at));
-            let shares = pairs.map(|pairs| {
-                let (alike, others) = (of(&pairs.positives), of(&pairs.negatives));
-                format!(": {alike} of positives, {others} of negatives")
-            });
-            format!("{at:.2}{}", shares.unwrap_or_default())
-        })
-    };
+    let plot = move || plot(&curves.read(), pointed.get());
     let title = move || match &curves.read().pairs {
         Some(pairs) => format!(", step {}", pairs.step),
         None => String::new(),
@@ -124,31 +151,8 @@ pub(crate) fn SimilarityPlot(state: State) -> impl IntoView {
         Signal::derive(move || text.get().unwrap_or_else(|| "–".to_owned()))
     };
     let text = Signal::derive(move || {
-        let said = || {
-            let curves = curves.read();
-            let pairs = curves.pairs.as_ref()?;
-            let median = pairs.median_positive()?;
-            let nearer = percent(share_between(&pairs.negatives, (median, 1.0)));
-            let of = match curves.config.loss.learns_proxies() {
-                true => "the rows with the proxies",
-                false => "the pairs",
-            };
-            let said = format!(
-                "Similarities of {of} of step {}: half of the positive pairs are above {median:.2}; of the negative pairs \
-                 {nearer} are above that",
-                pairs.step
-            );
-            Some(match band(&curves) {
-                Some((low, high)) => {
-                    let within = percent(share_between(&pairs.negatives, (low, high)));
-                    format!(
-                        "{said}, hard, and {within} between {low:.2} and that, in the margin's band, semi-hard"
-                    )
-                }
-                None => said,
-            })
-        };
-        said().unwrap_or_else(|| "Similarities of the pairs of a step: none yet".to_owned())
+        let said = said(&curves.read());
+        said.unwrap_or_else(|| "Similarities of the pairs of a step: none yet".to_owned())
     });
     view! {
         <figure>

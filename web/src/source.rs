@@ -1,4 +1,4 @@
-//! [`Source`]: where data comes from, and what the page does once the worker has read or refused it.
+//! Data: what the page asks for, and what it does once the worker has read or refused it.
 //!
 //! The page keeps the handles of files, not their content: they are read again for another label column or a new worker.
 
@@ -12,10 +12,11 @@ use nearfar::{
 use web_sys::File;
 
 use crate::link;
-use crate::plots::grouped;
 use crate::protocol::{Command, DataSummary};
+use crate::request::{Asked, Reading, Source, names};
 use crate::session::Session;
 use crate::state::LabelChoice;
+use crate::words::{grouped, shown_name};
 
 /// Most bytes of files that are read whole, together: a WebAssembly memory ends at 4 GiB, and while a file is read, its content and
 /// its rows lie there.
@@ -27,36 +28,6 @@ pub(crate) const SAVED: [&str; 2] = [".zip", ".bin"];
 /// Most problems that are named, and most characters of a link's text that are repeated.
 const NAMED: usize = 3;
 const LONGEST: usize = 60;
-
-/// A source of data.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Source {
-    /// A sample, by its name.
-    Sample(String),
-    /// Files, and how they are read.
-    Files(Vec<File>, Reading),
-    /// An exported run, which is resumed once its data is there.
-    Saved(File),
-}
-
-/// Choices by which files are read.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Reading {
-    /// Label column; guessed if `None`.
-    pub(crate) label: Option<String>,
-    /// Treatment of cells without a number.
-    pub(crate) missing: Missing,
-    /// Columns that are features, and those that settings name.
-    pub(crate) columns: Columns,
-}
-
-/// A request for data that is not answered yet.
-#[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    source: Source,
-    /// Settings of the link that asks for it, if a link does.
-    sets: Option<Vec<String>>,
-}
 
 impl Session {
     /// Asks for a sample.
@@ -420,17 +391,6 @@ impl Session {
     }
 }
 
-impl Source {
-    /// Name of the source, as a person reads it.
-    fn name(&self) -> String {
-        match self {
-            Self::Sample(name) => sample_text(name).to_owned(),
-            Self::Files(files, _) => names(files),
-            Self::Saved(file) => file.name(),
-        }
-    }
-}
-
 /// Message that a setting names a column that is not there.
 fn no_column(key: &str, name: &str) -> String {
     let name = start_of(name);
@@ -454,31 +414,6 @@ fn first_of(mut problems: Vec<String>) -> String {
         problems.push(format!("and {} more", grouped(more as u64)));
     }
     problems.join("; ")
-}
-
-fn names(files: &[File]) -> String {
-    let names: Vec<String> = files.iter().map(File::name).collect();
-    names.join(", ")
-}
-
-/// The name of data as a person reads it.
-pub(crate) fn shown_name(name: &str) -> String {
-    match name.strip_prefix("sample:") {
-        Some(sample) => sample_text(sample).to_owned(),
-        None => name.to_owned(),
-    }
-}
-
-/// Name of a sample on the page.
-pub(crate) fn sample_text(name: &str) -> &'static str {
-    match name {
-        "mirrored" => "Mirrored measurements",
-        "many-classes" => "Many classes",
-        "digits" => "Handwritten digits",
-        "cells" => "Single cells: human and mouse pancreas",
-        "large" => "Large: 100,000 rows",
-        _ => "Imagined data",
-    }
 }
 
 /// The defaults of the data with all given settings that can hold for it, and why the others cannot.

@@ -2,46 +2,17 @@
 
 use js_sys::{Array, Uint8Array};
 use leptos::prelude::*;
-use nearfar::{Bytes, Error, Origin, Piece, Result, RowsOf, RowsToCheck, Run, Taken};
+use nearfar::{Bytes, Piece, RowsOf};
 use wasm_bindgen::{JsCast, JsValue, closure::Closure};
 use web_sys::{Blob, CanvasRenderingContext2d, HtmlAnchorElement, HtmlCanvasElement, Url};
 
 use crate::dialog::Dialog;
 use crate::protocol::{Command, Event};
 use crate::session::Session;
-use crate::state::{Phase, State};
+use crate::state::{Phase, State, TakeHome};
 use crate::theme;
 
-/// The signals of the dialog.
-#[derive(Clone, Copy)]
-pub(crate) struct TakeHome {
-    /// The dialog is open.
-    open: RwSignal<bool>,
-    /// Rows for the pieces that are made of rows.
-    side: RwSignal<RowsOf>,
-    /// Estimated bytes of each piece; `None` if there is no such piece.
-    sizes: RwSignal<Vec<(Piece, Option<u64>)>>,
-    /// The piece that is being made.
-    making: RwSignal<Option<Piece>>,
-    /// Result of saving the last piece, in words.
-    said: RwSignal<String>,
-}
-
 impl TakeHome {
-    pub(crate) fn new() -> Self {
-        Self {
-            open: RwSignal::new(false),
-            side: RwSignal::new(RowsOf::default()),
-            sizes: RwSignal::new(Vec::new()),
-            making: RwSignal::new(None),
-            said: RwSignal::new(String::new()),
-        }
-    }
-
-    pub(crate) fn is_open(&self) -> bool {
-        self.open.get_untracked()
-    }
-
     /// Applies an event about pieces; `parts` are those of the worker's message.
     pub(crate) fn apply(&self, event: Event, parts: &Array) {
         self.making.set(None);
@@ -101,11 +72,7 @@ impl Session {
 #[component]
 pub(crate) fn Pieces(state: State, session: Session) -> impl IntoView {
     let TakeHome {
-        open,
-        side,
-        sizes,
-        making,
-        said,
+        open, side, said, ..
     } = state.take_home;
     let choose = move |event| {
         if let Ok(chosen) = event_target_value(&event).parse() {
@@ -116,41 +83,9 @@ pub(crate) fn Pieces(state: State, session: Session) -> impl IntoView {
     let sides = RowsOf::ALL.map(|rows| {
         view! { <option value=rows.name() selected=move || side.get() == rows>{format!("{} rows", rows.words())}</option> }
     });
-    let line = move |piece: Piece| {
-        let size = Memo::new(move |_| {
-            let found = sizes
-                .read()
-                .iter()
-                .find(|(other, _)| *other == piece)
-                .copied();
-            found.and_then(|(_, size)| size)
-        });
-        let text = move || match (making.get() == Some(piece), size.get()) {
-            (true, _) => "Making it ..".to_owned(),
-            (_, Some(bytes)) => Bytes(bytes).to_string(),
-            (_, None) => "none".to_owned(),
-        };
-        let off = move || size.read().is_none() || making.read().is_some();
-        let save = move |_| {
-            if !untrack(off) {
-                session.take(piece);
-            }
-        };
-        let heading = piece.heading();
-        view! {
-            <li class="heading" hidden=heading.is_none()>{heading}</li>
-            <li>
-                <span>{piece.words()}</span>
-                <small>{text}</small>
-                <button
-                    data-testid=format!("export-{}", piece.name()) class:primary={piece == Piece::Zip}
-                    aria-label=format!("Save: {}", piece.words()) aria-disabled=move || off().to_string() on:click=save
-                >"Save"</button>
-            </li>
-        }
-    };
     let (of_rows, whole): (Vec<_>, Vec<_>) =
         Piece::ALL.into_iter().partition(|piece| piece.is_of_rows());
+    let line = |piece| line(session, piece);
     let whole = whole.into_iter().map(line).collect_view();
     let of_rows = of_rows.into_iter().map(line).collect_view();
     // The charts in sight when the dialog is opened.
@@ -180,6 +115,42 @@ pub(crate) fn Pieces(state: State, session: Session) -> impl IntoView {
             <p data-testid="taken" role="status">{said}</p>
             <div class="buttons"><button on:click=move |_| open.set(false)>"Close"</button></div>
         </Dialog>
+    }
+}
+
+/// Line of a piece: its name, its size, and the button that saves it; before the first of a kind, a heading.
+fn line(session: Session, piece: Piece) -> impl IntoView {
+    let TakeHome { sizes, making, .. } = session.state.take_home;
+    let size = Memo::new(move |_| {
+        let found = sizes
+            .read()
+            .iter()
+            .find(|(other, _)| *other == piece)
+            .copied();
+        found.and_then(|(_, size)| size)
+    });
+    let text = move || match (making.get() == Some(piece), size.get()) {
+        (true, _) => "Making it ..".to_owned(),
+        (_, Some(bytes)) => Bytes(bytes).to_string(),
+        (_, None) => "none".to_owned(),
+    };
+    let off = move || size.read().is_none() || making.read().is_some();
+    let save = move |_| {
+        if !untrack(off) {
+            session.take(piece);
+        }
+    };
+    let heading = piece.heading();
+    view! {
+        <li class="heading" hidden=heading.is_none()>{heading}</li>
+        <li>
+            <span>{piece.words()}</span>
+            <small>{text}</small>
+            <button
+                data-testid=format!("export-{}", piece.name()) class:primary={piece == Piece::Zip}
+                aria-label=format!("Save: {}", piece.words()) aria-disabled=move || off().to_string() on:click=save
+            >"Save"</button>
+        </li>
     }
 }
 
@@ -246,37 +217,4 @@ fn save_blob(name: &str, blob: &Blob) -> Result<(), JsValue> {
     let release = move || drop(Url::revoke_object_url(&url));
     set_timeout(release, std::time::Duration::from_secs(60));
     Ok(())
-}
-
-/// Collects what a piece of a run is made of: the head, a checkpoint, embedded rows, their neighbours.
-pub(crate) async fn taken(
-    run: &mut Run,
-    origin: &Origin,
-    piece: Piece,
-    side: RowsOf,
-) -> Result<Taken> {
-    let mut taken = Taken::of(run).await?;
-    if matches!(piece, Piece::Zip | Piece::Checkpoint) {
-        taken.save_run(run, origin).await?;
-    }
-    if piece.is_of_rows() {
-        taken.embed(run, side).await?;
-    } else if piece == Piece::Zip {
-        match taken.embed(run, RowsOf::Test).await {
-            // Without these rows the rest of the run is whole.
-            Ok(()) | Err(Error::NoDirection { .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    if let (true, Some(rows)) = (piece.needs_neighbours(), &mut taken.rows) {
-        rows.find_neighbours(run.engine()).await?;
-    }
-    Ok(taken)
-}
-
-/// Finds the rows of a run whose neighbours speak against their label.
-pub(crate) async fn to_check(run: &mut Run, origin: &Origin, side: RowsOf) -> Result<RowsToCheck> {
-    let rows = taken(run, origin, Piece::RowsToCheck, side).await?.rows;
-    let rows = rows.ok_or_else(|| Error::Data("there are no rows to look at".to_owned()))?;
-    Ok(rows.to_check().unwrap_or_default())
 }

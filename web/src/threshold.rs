@@ -8,6 +8,7 @@ use crate::chart::{Along, Canvas, Line, Plot, Scale};
 use crate::controls::entered;
 use crate::plots::Key;
 use crate::session::Session;
+use crate::state::threshold::Shown;
 use crate::state::{Phase, State};
 use crate::terms::{self, About};
 
@@ -19,38 +20,6 @@ const RATES: [(&str, &str); 5] = [
     ("0.001", "1 in 1,000"),
     ("0.0001", "1 in 10,000"),
 ];
-
-/// State of the search for the run's threshold.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) enum Shown {
-    /// No threshold was asked for.
-    #[default]
-    Nothing,
-    /// The search is under way.
-    Looking,
-    /// There is no threshold, and why.
-    Refused(String),
-    /// The threshold was found.
-    Found(Box<ThresholdReport>),
-}
-
-impl Shown {
-    /// Result of a search; [`Shown::Nothing`] if it was stopped.
-    pub(crate) fn of(found: Result<Option<Box<ThresholdReport>>, String>) -> Self {
-        match found {
-            Ok(Some(report)) => Self::Found(report),
-            Ok(None) => Self::Nothing,
-            Err(why) => Self::Refused(why),
-        }
-    }
-
-    fn report(&self) -> Option<&ThresholdReport> {
-        match self {
-            Self::Found(report) => Some(report),
-            _ => None,
-        }
-    }
-}
 
 /// Rates of the side that is reported on: the test side, or that of the fit without one.
 fn reported(report: &ThresholdReport) -> &PairRates {
@@ -64,14 +33,11 @@ pub(crate) fn Threshold(state: State, session: Session) -> impl IntoView {
     let rate = RwSignal::new(String::new());
     let looking = move || *shown.read() == Shown::Looking;
     let over = move || state.phase.get() == Phase::Finished;
-    let text = move || {
-        if looking() {
-            "Stop"
-        } else {
-            "Find a threshold"
-        }
+    let text = move || match looking() {
+        true => "Stop",
+        false => "Find a threshold",
     };
-    let press = move |_| {
+    let find = move || {
         if over() {
             session.find_threshold(entered(&rate.get_untracked()));
         }
@@ -80,8 +46,8 @@ pub(crate) fn Threshold(state: State, session: Session) -> impl IntoView {
     let choose = move |event| {
         rate.set(event_target_value(&event));
         let answered = !matches!(*shown.read_untracked(), Shown::Nothing | Shown::Looking);
-        if answered && over() {
-            session.find_threshold(entered(&rate.get_untracked()));
+        if answered {
+            find();
         }
     };
     let options = RATES.map(|(value, name)| view! { <option value=value>{name}</option> });
@@ -107,7 +73,7 @@ pub(crate) fn Threshold(state: State, session: Session) -> impl IntoView {
     view! {
         <div class="threshold" class:with-plot=move || shown.read().report().is_some() hidden=move || !over() data-testid="threshold">
             <div class="ask">
-                <button data-testid="find-threshold" aria-disabled=off on:click=press>{text}</button>
+                <button data-testid="find-threshold" aria-disabled=off on:click=move |_| find()>{text}</button>
                 <label>
                     "Pairs of different classes let in: "
                     <select data-testid="threshold-rate" on:change=choose>{options}</select>

@@ -9,8 +9,8 @@ mod wire;
 use asked::{Answer, Asked, CODE, Read, Refused};
 use js_sys::{Array, Float32Array, JsString, Uint8Array};
 use nearfar::{
-    Choice, Error, Format, Hdf5File, Labelled, Labels, NamedFile, ParquetFile, Piece, Result,
-    Results, Table, TableReader, Taken, TakenFile, Working, archive, saved_run,
+    Choice, Columns, Error, Format, Hdf5File, Labelled, Labels, Missing, NamedFile, ParquetFile,
+    Piece, Result, Results, Table, TableReader, Taken, TakenFile, Working, archive, saved_run,
 };
 use wasm_bindgen::prelude::*;
 use web_sys::{Blob, DedicatedWorkerGlobalScope, File, FileReaderSync, MessageEvent};
@@ -46,12 +46,7 @@ fn answer(scope: &DedicatedWorkerGlobalScope, question: Asked, parts: &Array) {
             },
             Some(data),
         ) => {
-            let choice = Choice {
-                labels: label.as_deref(),
-                columns: Some(&columns),
-                missing,
-                ..Choice::default()
-            };
+            let choice = choice(label.as_deref(), &columns, missing);
             let say = |working| post(scope, &Answer::Working(working), None);
             let (columns, mut read) = rows(&data, files.next().as_ref(), choice, say);
             let values = read.as_mut().map(|read| std::mem::take(&mut read.values));
@@ -69,53 +64,55 @@ fn answer(scope: &DedicatedWorkerGlobalScope, question: Asked, parts: &Array) {
             },
             Some(file),
         ) => {
-            let choice = Choice {
-                labels: label.as_deref(),
-                columns: Some(&columns),
-                missing,
-                ..Choice::default()
-            };
+            let choice = choice(label.as_deref(), &columns, missing);
             let read = Box::new(labels(&file, choice, &of, rows));
             post(scope, &Answer::Labels(read), None);
         }
         (Asked::SavedRun, Some(file)) => {
-            let named = |bytes| NamedFile {
-                name: file.name(),
-                bytes,
-            };
-            let read = content(&file.name(), &file).and_then(|bytes| saved_run(named(bytes)));
-            let (read, bytes) = match read {
-                Ok(bytes) => (Ok(()), bytes),
-                Err(error) => (Err(error.to_string()), Vec::new()),
-            };
-            let bytes = Uint8Array::from(&bytes[..]).buffer();
-            post(scope, &Answer::SavedRun(read), Some(bytes.into()));
+            let name = file.name();
+            let read = content(&name, &file).and_then(|bytes| saved_run(NamedFile { name, bytes }));
+            let bytes = handed_over(read.as_deref().unwrap_or_default());
+            let read = read.map(drop).map_err(|error| error.to_string());
+            post(scope, &Answer::SavedRun(read), bytes);
         }
         (Asked::Sizes { pieces, side }, None) => {
-            let results = taken(parts).and_then(Results::new);
-            let size = |piece: Piece| {
-                let results = results.as_ref().ok();
-                (
-                    piece,
-                    results.and_then(|results| piece.about_bytes(results, side)),
-                )
-            };
-            let sizes = pieces.into_iter().map(size).collect();
+            let results = taken(parts).and_then(Results::new).ok();
+            let bytes = |piece: Piece| piece.about_bytes(results.as_ref()?, side);
+            let sizes = pieces.into_iter().map(|piece| (piece, bytes(piece)));
+            let sizes = sizes.collect();
             post(scope, &Answer::Sizes(sizes), None);
         }
         (Asked::Make { piece }, None) => {
             let made = taken(parts)
                 .and_then(Results::new)
                 .and_then(|results| make(&results, piece));
-            let (name, bytes) = match made {
-                Ok(file) => (Ok(file.path), file.bytes),
-                Err(error) => (Err(error.to_string()), Vec::new()),
-            };
-            let bytes = Uint8Array::from(&bytes[..]).buffer();
-            post(scope, &Answer::Made(name), Some(bytes.into()));
+            let bytes = handed_over(made.as_ref().map_or(&[][..], |file| &file.bytes));
+            let name = made
+                .map(|file| file.path)
+                .map_err(|error| error.to_string());
+            post(scope, &Answer::Made(name), bytes);
         }
         _ => {}
     }
+}
+
+/// The choices by which a file is read.
+fn choice<'a>(
+    labels: Option<&'a str>,
+    columns: &'a Columns,
+    missing: Option<Missing>,
+) -> Choice<'a> {
+    Choice {
+        labels,
+        columns: Some(columns),
+        missing,
+        ..Choice::default()
+    }
+}
+
+/// Bytes as a buffer that a message hands over.
+fn handed_over(bytes: &[u8]) -> Option<JsValue> {
+    Some(Uint8Array::from(bytes).buffer().into())
 }
 
 fn post(scope: &DedicatedWorkerGlobalScope, answer: &Answer, handed_over: Option<JsValue>) {

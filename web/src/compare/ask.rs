@@ -4,13 +4,12 @@ use leptos::html::Select;
 use leptos::prelude::*;
 use nearfar::{Bytes, CompareForecast, Contest, Preset, TrainConfig};
 
-use super::{ALL_RECIPES, Compare, RECIPES, VALUES};
 use crate::controls::{entered, hold, shown};
-use crate::forecast::time;
 use crate::knobs::{Entry, Knob, MAIN, MORE};
 use crate::session::Session;
-use crate::state::{Phase, State};
+use crate::state::{ALL_RECIPES, Compare, Phase, RECIPES, State, VALUES};
 use crate::terms::About;
+use crate::words::time;
 
 /// The menus, the button and the forecast.
 #[component]

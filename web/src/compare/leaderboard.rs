@@ -4,10 +4,9 @@ use js_sys::JSON;
 use leptos::prelude::*;
 use nearfar::{Bytes, CompareReport, CompareRow, Recipe, RowKind, Standing, order};
 
-use super::Compare;
 use crate::knobs;
 use crate::session::Session;
-use crate::state::State;
+use crate::state::{Compare, State};
 use crate::take_home::save_text;
 use crate::terms::{self, Explained, Term};
 use wasm_bindgen::JsValue;

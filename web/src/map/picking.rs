@@ -4,10 +4,10 @@ use leptos::prelude::*;
 use nearfar::order;
 
 use super::apart;
-use crate::plots::grouped;
 use crate::protocol::Command;
 use crate::session::Session;
 use crate::state::{MapData, State};
+use crate::words::grouped;
 
 /// Most classes that are counted by name; the others are counted together.
 const NAMED: usize = 3;

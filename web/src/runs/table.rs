@@ -3,16 +3,14 @@
 use leptos::prelude::*;
 use nearfar::{Bytes, Metrics, order};
 
-use super::{COLORS, KeptRun, Runs, date};
-use crate::checkpoints::EARLIER;
+use super::date;
 use crate::focus;
 use crate::knobs;
-use crate::plots::grouped;
-use crate::protocol::Command;
+use crate::protocol::{Command, EARLIER};
 use crate::session::Session;
-use crate::source::shown_name;
-use crate::state::{State, View};
+use crate::state::{COLORS, KeptRun, Runs, State, View};
 use crate::terms::{self, Meaning, Term};
+use crate::words::{grouped, shown_name};
 
 /// A number of each run, by which the table can be sorted.
 type Number = fn(&KeptRun) -> Option<f64>;
@@ -74,32 +72,6 @@ pub(crate) fn Table(state: State, session: Session) -> impl IntoView {
         Some(why) => format!("Runs are gone when this page is closed: {why}."),
         None => format!("{} in this browser.", runs.taken()),
     };
-    let sure = RwSignal::new(false);
-    let delete = move |_| {
-        if sure.get_untracked() {
-            let (old, _) = untrack(|| runs.old());
-            old.into_iter().for_each(|id| runs.remove(id));
-        }
-        sure.update(|sure| *sure = !*sure);
-    };
-    let delete_old = move || {
-        let (old, bytes) = runs.old();
-        let text = match old.len() {
-            0 => return None,
-            1 => format!("Delete the oldest ({})", Bytes(bytes as u64)),
-            runs => format!("Delete the {runs} oldest ({})", Bytes(bytes as u64)),
-        };
-        let text = move || {
-            if sure.get() {
-                "Sure?".to_owned()
-            } else {
-                text.clone()
-            }
-        };
-        Some(
-            view! { <button class="quiet" data-testid="delete-old" on:click=delete on:blur=move |_| sure.set(false)>{text}</button> },
-        )
-    };
     view! {
         <section class="board" aria-label="Runs" hidden=move || state.view.get() != View::Runs>
             <p class="outcome" hidden=move || !none()>
@@ -110,7 +82,7 @@ pub(crate) fn Table(state: State, session: Session) -> impl IntoView {
             </p>
             <p class="muted" data-testid="shelf">
                 <span>{shelf}</span>
-                {delete_old}
+                {delete_old(runs)}
             </p>
             <Stopped state session/>
             <div class="leaderboard" hidden=none>
@@ -129,6 +101,37 @@ pub(crate) fn Table(state: State, session: Session) -> impl IntoView {
     }
 }
 
+/// Button that deletes the older half of the runs.
+fn delete_old(runs: Runs) -> impl IntoView {
+    let sure = RwSignal::new(false);
+    let delete = move |_| {
+        if sure.get_untracked() {
+            let (old, _) = untrack(|| runs.old());
+            old.into_iter().for_each(|id| runs.remove(id));
+        }
+        sure.update(|sure| *sure = !*sure);
+    };
+    move || {
+        let (old, bytes) = runs.old();
+        let text = match old.len() {
+            0 => return None,
+            1 => format!("Delete the oldest ({})", Bytes(bytes as u64)),
+            runs => format!("Delete the {runs} oldest ({})", Bytes(bytes as u64)),
+        };
+        let text = move || {
+            if sure.get() {
+                "Sure?".to_owned()
+            } else {
+                text.clone()
+            }
+        };
+        Some(
+            view! { <button class="quiet" data-testid="delete-old" on:click=delete on:blur=move |_| sure.set(false)>{text}</button> },
+        )
+    }
+}
+
+/// Line of a run.
 fn line(state: State, session: Session, run: KeptRun) -> impl IntoView {
     let runs = state.runs;
     let id = run.id;
@@ -153,23 +156,55 @@ fn line(state: State, session: Session, run: KeptRun) -> impl IntoView {
         view! { <td class:more={at > 2}>{text}</td> }
     });
     let numbers = numbers.collect_view();
-    let stopped = match run.scores {
-        Some(_) => String::new(),
-        None => format!(", stopped at step {} of {}", run.step(), run.config.steps),
-    };
-    let unkept = match runs.unkept.with(|unkept| unkept.contains(&id)) {
-        true => ", not kept",
-        false => "",
-    };
-    let about = format!(
-        "{}, {}{stopped}{unkept}",
-        shown_name(&run.data.name),
-        date(id)
-    );
+    let about = about(runs, &run);
     let rename = move |event| {
         let name = event_target_value(&event).trim().to_owned();
         runs.change(id, |run| run.name = name);
     };
+    let (settings, name) = (run.settings(), run.name.clone());
+    let label = labels(&run);
+    view! {
+        <tr data-testid="run-row">
+            <td>
+                <label class="tick">
+                    <input type="checkbox" aria-label=label("Show in all plots") prop:checked=move || color().is_some() on:change=tick/>
+                    <i class="dot" style=("--line", dot) hidden=move || color().is_none()></i>
+                </label>
+            </td>
+            <th scope="row">
+                <input type="text" class="bare" aria-label=label("Name") placeholder=settings.clone() title=settings prop:value=name on:change=rename/>
+                <small>{about}</small>
+            </th>
+            {numbers}
+            <td class="more">{Bytes(run.peak_bytes).rounded_up().to_string()}</td>
+            <td>{doings(runs, session, run)}</td>
+        </tr>
+    }
+}
+
+/// Data and time of a run, and if it was stopped or is not kept.
+fn about(runs: Runs, run: &KeptRun) -> String {
+    let stopped = match run.scores {
+        Some(_) => String::new(),
+        None => format!(", stopped at step {} of {}", run.step(), run.config.steps),
+    };
+    let unkept = match runs.unkept.with(|unkept| unkept.contains(&run.id)) {
+        true => ", not kept",
+        false => "",
+    };
+    let (name, date) = (shown_name(&run.data.name), date(run.id));
+    format!("{name}, {date}{stopped}{unkept}")
+}
+
+/// Labels of the controls of a run, for screen readers.
+fn labels(run: &KeptRun) -> impl Fn(&str) -> String + use<> {
+    let title = run.title();
+    move |what| format!("{what}: {title}")
+}
+
+/// Buttons of what can be done with a run.
+fn doings(runs: Runs, session: Session, run: KeptRun) -> impl IntoView {
+    let (id, label) = (run.id, labels(&run));
     let open_text = if run.scores.is_some() {
         "Open"
     } else {
@@ -188,35 +223,16 @@ fn line(state: State, session: Session, run: KeptRun) -> impl IntoView {
         true => runs.remove(id),
         false => sure.set(true),
     };
-    let (settings, name) = (run.settings(), run.name.clone());
-    let title = run.title();
-    let label = move |what: &str| format!("{what}: {title}");
-    let (opened, used) = (run.clone(), run.clone());
+    let used = run.clone();
     view! {
-        <tr data-testid="run-row">
-            <td>
-                <label class="tick">
-                    <input type="checkbox" aria-label=label("Show in all plots") prop:checked=move || color().is_some() on:change=tick/>
-                    <i class="dot" style=("--line", dot) hidden=move || color().is_none()></i>
-                </label>
-            </td>
-            <th scope="row">
-                <input type="text" class="bare" aria-label=label("Name") placeholder=settings.clone() title=settings prop:value=name on:change=rename/>
-                <small>{about}</small>
-            </th>
-            {numbers}
-            <td class="more">{Bytes(run.peak_bytes).rounded_up().to_string()}</td>
-            <td>
-                <span class="doings">
-                    <button data-testid="open-run" aria-label=label(open_text) on:click=move |_| session.reopen(&opened)>{open_text}</button>
-                    <button data-testid="use-run" aria-label=label("Use the settings of") on:click=move |_| session.use_run(&used)>"Use"</button>
-                    <button class="quiet" data-pin=id.to_string() aria-label=label(pin_text) on:click=pin>{pin_text}</button>
-                    <button class="quiet" data-testid="delete-run" aria-label=label("Delete") on:click=remove on:blur=move |_| sure.set(false)>
-                        {move || if sure.get() { "Sure?" } else { "Delete" }}
-                    </button>
-                </span>
-            </td>
-        </tr>
+        <span class="doings">
+            <button data-testid="open-run" aria-label=label(open_text) on:click=move |_| session.reopen(&run)>{open_text}</button>
+            <button data-testid="use-run" aria-label=label("Use the settings of") on:click=move |_| session.use_run(&used)>"Use"</button>
+            <button class="quiet" data-pin=id.to_string() aria-label=label(pin_text) on:click=pin>{pin_text}</button>
+            <button class="quiet" data-testid="delete-run" aria-label=label("Delete") on:click=remove on:blur=move |_| sure.set(false)>
+                {move || if sure.get() { "Sure?" } else { "Delete" }}
+            </button>
+        </span>
     }
 }
 

@@ -1,0 +1,174 @@
+//! [`Curves`]: results of a run so far, which the plots draw.
+
+use std::collections::BTreeMap;
+
+use nearfar::{
+    Baseline, Compared, DataReport, Evaluation, MemoryAge, MemoryReport, Metrics, PairHistogram,
+    Scores, StepReport, TrainConfig, Warning,
+};
+
+use super::hardest;
+use crate::history::History;
+use crate::protocol::Event;
+
+/// Factor by which earlier steps and milliseconds of the pace shrink at each report: it spans about twenty reports.
+const PACE_KEPT: f64 = 0.95;
+
+/// Results of a run so far, which the plots draw.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Curves {
+    pub(crate) config: TrainConfig,
+    pub(crate) data: DataReport,
+    pub(crate) history: History,
+    /// Similarities of the pairs of the last step.
+    pub(crate) pairs: Option<PairHistogram>,
+    /// The hardest triplets of some steps.
+    pub(crate) hardest: hardest::Kept,
+    /// Age of the rows of the memory.
+    pub(crate) age: Option<MemoryAge>,
+    pub(crate) evaluations: Vec<Evaluation>,
+    pub(crate) baseline: Baseline,
+    pub(crate) scores: Option<Scores>,
+    pub(crate) memory: MemoryReport,
+    /// Bytes held for each purpose, from the step of an entry until that of the next.
+    pub(crate) purposes: Vec<(u64, BTreeMap<String, u64>)>,
+    pub(crate) verdict: Option<String>,
+    /// The verdict in numbers.
+    pub(crate) compared: Vec<Compared>,
+    pub(crate) warnings: Vec<Warning>,
+    pub(crate) elapsed_ms: f64,
+    /// Steps and their milliseconds, in which earlier reports count less and less.
+    pub(crate) pace: (f64, f64),
+}
+
+impl Curves {
+    /// Takes in what came on the way: steps, or scores.
+    pub(super) fn take(&mut self, event: Event) {
+        match event {
+            Event::Steps {
+                reports,
+                took_ms,
+                pairs,
+                hardest,
+                age,
+                warnings,
+                memory,
+            } => {
+                // The steps of a run that was opened took no time here.
+                if took_ms > 0.0 {
+                    let (steps, ms) = self.pace;
+                    self.pace = (
+                        PACE_KEPT * steps + reports.len() as f64,
+                        PACE_KEPT * ms + took_ms,
+                    );
+                }
+                (self.pairs, self.age, self.warnings) = (pairs, Some(age), warnings);
+                if let Some(list) = hardest {
+                    self.hardest.push(list);
+                }
+                reports
+                    .into_iter()
+                    .for_each(|report| self.history.push(report));
+                if memory.by_purpose != self.memory.by_purpose {
+                    self.purposes.push((self.step(), memory.by_purpose.clone()));
+                }
+                self.memory = memory;
+            }
+            Event::Evaluated {
+                evaluation,
+                baseline,
+            } => {
+                self.evaluations.push(*evaluation);
+                self.baseline = *baseline;
+            }
+            _ => unreachable!("only what a run finds on its way comes here"),
+        }
+    }
+
+    /// Steps per second, without scoring between them, and the estimated milliseconds of the steps left (`None` if none is left);
+    /// `None` before the first step.
+    pub(crate) fn pace(&self) -> Option<(f64, Option<f64>)> {
+        let (steps, ms) = self.pace;
+        let left = self.config.steps.saturating_sub(self.step());
+        let left_ms = (left > 0).then_some(left as f64 * ms / steps);
+        (ms > 0.0).then_some((1e3 * steps / ms, left_ms))
+    }
+
+    /// Steps done.
+    pub(crate) fn step(&self) -> u64 {
+        self.history.last().map_or(0, |report| report.step)
+    }
+
+    /// Precision@1 that was scored last: of the test side if that is scored, else of the validation side, else of the training
+    /// side.
+    pub(crate) fn latest_precision(&self) -> Option<f64> {
+        let test = self.scores.and_then(|scores| scores.test);
+        let last = self.evaluations.last();
+        let steering = last.and_then(|last| last.validation.or(last.train));
+        test.or(steering).map(|metrics| metrics.precision_at_1)
+    }
+
+    /// Side of the baselines' scores; empty without any.
+    pub(crate) fn baseline_side(&self) -> &'static str {
+        match (
+            self.scores.and_then(|scores| scores.test),
+            self.latest_raw(),
+        ) {
+            (Some(_), _) => "test",
+            (None, Some(_)) => "validation",
+            (None, None) => "",
+        }
+    }
+
+    /// Scores of the raw features: of the test side if that is scored, else of the validation side.
+    pub(crate) fn latest_raw(&self) -> Option<Metrics> {
+        let raw = &self.baseline.raw;
+        match self.scores.and_then(|scores| scores.test) {
+            Some(_) => raw.test,
+            None => raw.validation,
+        }
+    }
+
+    /// Tells if there are validation rows; if not, training rows are scored during the run.
+    pub(crate) fn steers(&self) -> bool {
+        self.data.train == 0 || self.data.validation > 0
+    }
+
+    /// Scores of the linear map, of the side of [`Curves::latest_raw`]; `None` if it could not be fitted.
+    pub(crate) fn latest_linear(&self) -> Option<Metrics> {
+        let linear = self.baseline.linear?;
+        match self.scores.and_then(|scores| scores.test) {
+            Some(_) => linear.test,
+            None => linear.validation,
+        }
+    }
+
+    /// Side of [`Curves::latest_precision`]; empty before anything was scored.
+    pub(crate) fn latest_side(&self) -> &'static str {
+        match (
+            self.scores.and_then(|scores| scores.test),
+            self.evaluations.last(),
+        ) {
+            (Some(_), _) => "test",
+            (None, Some(last)) if last.validation.is_some() => "validation",
+            (None, Some(_)) => "training",
+            (None, None) => "",
+        }
+    }
+
+    /// The last report, or that of the step under the pointer.
+    pub(crate) fn report_at(&self, step: Option<f64>) -> Option<&StepReport> {
+        step.map_or(self.history.last(), |step| self.history.at(step))
+    }
+
+    /// The last scores of the validation side (of the training side without one), or those at the step under the pointer.
+    pub(crate) fn scores_at(&self, step: Option<f64>) -> Option<Metrics> {
+        let until = step.map_or(self.evaluations.len(), |step| {
+            self.evaluations
+                .partition_point(|evaluation| evaluation.step as f64 <= step)
+        });
+        self.evaluations[..until]
+            .last()
+            .and_then(|last| last.validation.or(last.train))
+    }
+}

@@ -1,0 +1,127 @@
+//! Rows on a map, and their places by PCA or UMAP.
+
+use leptos::prelude::*;
+use nearfar::{Pictures, Side};
+
+use super::{Curves, State};
+use crate::protocol::Part;
+
+/// Rows on a map.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct MapData {
+    /// Side of the rows; `None` if there is no run, and they are those of the data.
+    pub(crate) side: Option<Side>,
+    pub(crate) places: Places,
+    pub(crate) names: Vec<String>,
+    pub(crate) pictures: Option<Pictures>,
+    /// The map is the exact circle that the embeddings lie on, not a projection.
+    pub(crate) circle: bool,
+    /// Layout by UMAP, if it is shown.
+    pub(crate) by_umap: Option<ByUmap>,
+}
+
+/// A layout by UMAP.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ByUmap {
+    /// Positions of the rows by their principal components: of the features and of the embeddings.
+    pub(crate) principal: [Vec<[f32; 2]>; 2],
+    /// Progress in epochs; `None` before the first.
+    pub(crate) epochs: Option<Part>,
+}
+
+/// The rows of a map.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Places {
+    pub(crate) points: Vec<[f32; 2]>,
+    /// Positions by their features.
+    pub(crate) before: Vec<[f32; 2]>,
+    /// Index of each row's class among the names; `u16::MAX` if it is not named.
+    pub(crate) classes: Vec<u16>,
+    /// Numbers of the rows in the data, ascending.
+    pub(crate) rows: Vec<u32>,
+}
+
+impl Places {
+    /// Index of a row on the map, if it is there.
+    pub(crate) fn of(&self, row: u32) -> Option<usize> {
+        self.rows.binary_search(&row).ok()
+    }
+
+    /// The row of that number; if it is not on the map, the next one beyond it on the way from `before`, or else `before`.
+    pub(crate) fn row_at(&self, number: u32, before: Option<u32>) -> Option<u32> {
+        let upwards = before.is_none_or(|before| before < number);
+        let rows = self.rows.iter().copied();
+        let beyond = if upwards {
+            rows.filter(|row| *row >= number).min()
+        } else {
+            rows.filter(|row| *row <= number).max()
+        };
+        beyond.or(before)
+    }
+}
+
+impl State {
+    /// Takes in a map. A chosen row that is not on it is no longer chosen.
+    pub(crate) fn take_map(
+        &self,
+        side: Option<Side>,
+        names: Vec<String>,
+        pictures: Option<Pictures>,
+        places: Places,
+    ) {
+        let chosen = self.chosen.get_untracked();
+        if chosen.is_some_and(|row| places.of(row).is_none()) {
+            self.chosen.set(None);
+            self.neighbours.set(None);
+        }
+        let circle = |curves: &Curves| curves.config.embedding_size == 2;
+        let map = Some(MapData {
+            side,
+            places,
+            names,
+            pictures,
+            circle: side.is_some() && self.curves.with_untracked(circle),
+            by_umap: None,
+        });
+        if side.is_none() {
+            self.raw_map.set(map.clone());
+        }
+        if side.is_some() || !untrack(|| self.has_run()) {
+            self.map.set(map);
+        }
+    }
+
+    /// Places the map by UMAP, or by principal components again.
+    pub(crate) fn place_by_umap(&self, by_umap: bool) {
+        self.map.update(|map| {
+            let Some(map) = map else { return };
+            match map.by_umap.take() {
+                Some(umap) if !by_umap => [map.places.before, map.places.points] = umap.principal,
+                Some(umap) => map.by_umap = Some(umap),
+                None if by_umap => {
+                    let principal = [map.places.before.clone(), map.places.points.clone()];
+                    let epochs = None;
+                    map.by_umap = Some(ByUmap { principal, epochs });
+                }
+                None => {}
+            }
+        });
+    }
+
+    /// Takes in the positions by UMAP so far, of the features and of the embeddings.
+    pub(crate) fn take_placed(&self, points: [Vec<[f32; 2]>; 2], epochs: Part) {
+        if !self.working.read_untracked().is_empty() {
+            self.working.set(String::new());
+            self.part.set(None);
+        }
+        self.map.update(|map| {
+            let Some(map) = map else { return };
+            if let Some(umap) = &mut map.by_umap
+                && points[1].len() == map.places.rows.len()
+            {
+                umap.epochs = Some(epochs);
+                [map.places.before, map.places.points] = points;
+            }
+        });
+    }
+}

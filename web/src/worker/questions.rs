@@ -1,0 +1,75 @@
+//! Questions about the run, answered between two slices of it: all scores, a threshold, neighbours.
+
+use nearfar::Error;
+use web_time::Instant;
+
+use super::Core;
+use super::progress::milliseconds;
+use crate::protocol::{Event, Part};
+
+impl Core {
+    /// Scores every row of a side, between two slices of the run.
+    pub(super) async fn evaluate_all(&mut self) {
+        let Some(mut run) = self.run.take() else {
+            return;
+        };
+        let began = Instant::now();
+        let tell = |done, queries| {
+            let part = Part::after(milliseconds(began), done, queries);
+            self.say(&Event::Evaluating(part));
+        };
+        let scored = run.evaluate_all(tell).await;
+        match scored {
+            Ok(scored) => {
+                self.evaluating = false;
+                self.run = Some(run);
+                self.say(&Event::EvaluatedAll(scored.map(Box::new)));
+            }
+            // The command that stopped this work says what comes next.
+            Err(Error::Stopped) => self.run = Some(run),
+            Err(error) => {
+                self.evaluating = false;
+                self.fail(&error);
+            }
+        }
+    }
+
+    /// Stops scoring every row, if that is under way.
+    pub(super) fn stop_evaluating(&mut self) {
+        if std::mem::take(&mut self.evaluating) {
+            self.say(&Event::EvaluatedAll(None));
+        }
+    }
+
+    /// Finds the threshold of the run that is over.
+    pub(super) async fn find_threshold(&mut self, rate: Option<f64>) {
+        let Some(mut run) = self.run.take() else {
+            return self.say(&Event::Threshold(Ok(None)));
+        };
+        let found = match run.find_threshold(rate).await {
+            Ok(found) => Ok(Some(Box::new(found.report))),
+            Err(Error::Stopped) => Ok(None),
+            Err(error @ Error::Device(_)) => return self.fail(&error),
+            Err(error) => Err(error.to_string()),
+        };
+        self.run = Some(run);
+        self.say(&Event::Threshold(found));
+    }
+
+    /// Finds the rows nearest to a row, between two slices of the run.
+    pub(super) async fn look_around(&mut self, row: u32) {
+        let Some(mut run) = self.run.take() else {
+            return;
+        };
+        match run.neighbours(row).await {
+            Ok(found) => {
+                self.run = Some(run);
+                if let Some(found) = found {
+                    self.say(&Event::Neighbours(Box::new(found)));
+                }
+            }
+            Err(Error::Stopped) => self.run = Some(run),
+            Err(error) => self.fail(&error),
+        }
+    }
+}

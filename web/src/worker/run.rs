@@ -1,0 +1,199 @@
+//! The run: started, advanced slice by slice, and ended.
+
+use nearfar::{Error, Progress, Result, Run, TrainConfig};
+use web_time::Instant;
+
+use super::Core;
+use super::progress::milliseconds;
+use crate::protocol::Event;
+use crate::words::grouped;
+
+/// Number of hardest triplets of a step that are sent to the page.
+const HARDEST: usize = 5;
+
+impl Core {
+    pub(super) fn is_running(&self) -> bool {
+        self.run
+            .as_ref()
+            .is_some_and(|run| !run.is_finished() && run.step() < self.until)
+    }
+
+    pub(super) async fn begin(&mut self, config: TrainConfig, steps: Option<u64>) -> Result<()> {
+        if let Some(run) = self.lengthened(&config)? {
+            let done = grouped(run.step());
+            self.slots.begin(false);
+            self.kept = (0, false);
+            self.show(run, steps);
+            let text =
+                format!("Nothing but the steps has changed: the run goes on after step {done}.");
+            self.say(&Event::Said(text));
+            return Ok(());
+        }
+        self.end_run().await;
+        config.check()?;
+        let data = self.seeded(&config).await?;
+        let engine = self.open(config.budget_bytes).await?;
+        let mut run = Run::new(engine, data, config).await?.watched();
+        run.see_survey(&self.survey);
+        self.slots.begin(false);
+        self.kept = (0, false);
+        self.show(run, steps);
+        Ok(())
+    }
+
+    /// Takes the run that is over, if these settings differ from its own by more steps alone.
+    pub(super) fn lengthened(&mut self, config: &TrainConfig) -> Result<Option<Run>> {
+        let is_same = |run: &mut Run| {
+            let now = run.trainer().config();
+            let before = TrainConfig {
+                steps: now.steps,
+                ..config.clone()
+            };
+            *now == before && config.steps > run.step() && run.is_finished()
+        };
+        let run = self.run.take_if(is_same);
+        run.map(|mut run| run.train_to(config.steps).map(|()| run))
+            .transpose()
+    }
+
+    /// Shows the page a run with its history so far, and goes on with it.
+    pub(super) fn show(&mut self, mut run: Run, steps: Option<u64>) {
+        let report = run.report();
+        self.say(&Event::Started {
+            config: Box::new(report.config),
+            data: run.data(),
+            running: self.running(run.engine()),
+            warnings: run.warnings().to_vec(),
+            memory: run.memory(),
+        });
+        if !report.history.is_empty() {
+            self.say(&Event::Steps {
+                reports: report.history,
+                took_ms: 0.0,
+                pairs: None,
+                hardest: None,
+                age: run.trainer().memory_age(),
+                warnings: run.warnings().to_vec(),
+                memory: run.memory(),
+            });
+        }
+        for evaluation in report.evaluations {
+            self.owes_map = true;
+            self.say(&Event::Evaluated {
+                evaluation: Box::new(evaluation),
+                baseline: Box::new(run.baseline()),
+            });
+        }
+        self.say_can_evaluate(&run);
+        self.run = Some(run);
+        self.go_on(steps);
+    }
+
+    pub(super) fn go_on(&mut self, steps: Option<u64>) {
+        let Some(run) = self.run.as_ref().filter(|run| !run.is_finished()) else {
+            return;
+        };
+        let step = run.step();
+        // At the last step the test side is still to be scored.
+        self.until = steps.map_or(u64::MAX, |steps| step + steps);
+        self.say(&Event::Resumed);
+    }
+
+    /// Does the next slice of the run.
+    pub(super) async fn slice(&mut self) {
+        let Some(mut run) = self.run.take() else {
+            return;
+        };
+        match self.advance(&mut run).await {
+            Ok(()) => {
+                let paused = !run.is_finished() && run.step() >= self.until;
+                let is_over = run.is_finished();
+                self.run = Some(run);
+                if paused {
+                    self.say(&Event::Paused);
+                }
+                if !is_over && self.slots.is_due() {
+                    self.save().await;
+                }
+            }
+            // The command that stopped this work says what comes next.
+            Err(Error::Stopped) => self.run = Some(run),
+            Err(error @ Error::Device(_)) if self.is_saved() => {
+                drop(run);
+                self.go_on_without(&error).await;
+            }
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    pub(super) async fn advance(&mut self, run: &mut Run) -> Result<()> {
+        let began = Instant::now();
+        match run.next(self.until - run.step()).await? {
+            Progress::Steps(reports) => {
+                let took_ms = milliseconds(began);
+                let trainer = run.trainer();
+                let hardest = trainer.hardest(HARDEST).await?;
+                let (pairs, age) = (trainer.pairs().cloned(), trainer.memory_age());
+                self.say(&Event::Steps {
+                    reports,
+                    took_ms,
+                    pairs,
+                    hardest,
+                    age,
+                    warnings: run.warnings().to_vec(),
+                    memory: run.memory(),
+                });
+            }
+            Progress::Evaluated(evaluation) => {
+                self.say(&Event::Evaluated {
+                    evaluation: Box::new(evaluation),
+                    baseline: Box::new(run.baseline()),
+                });
+                self.owes_map = true;
+            }
+            Progress::Finished => {
+                let elapsed_ms = run.elapsed_ms();
+                self.learn(run.trainer().config(), elapsed_ms);
+                self.owes_map = true;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn say_end(&self, run: &Run) {
+        self.say(&Event::Finished {
+            scores: Box::new(run.final_scores().unwrap_or_default()),
+            baseline: Box::new(run.baseline()),
+            verdict: run.verdict().unwrap_or_default(),
+            compared: run.compared().to_vec(),
+            warnings: run.warnings().to_vec(),
+            elapsed_ms: run.elapsed_ms(),
+            rate: self
+                .empty
+                .as_ref()
+                .map(|empty| empty.rate.operations_per_ms),
+        });
+        self.say_can_evaluate(run);
+    }
+
+    /// Tells the page what ended the run. The engine is gone with the run: the next run opens another.
+    pub(super) fn fail(&self, error: &Error) {
+        self.say(&Event::Failed(match error {
+            Error::Device(_) => format!("{error}. Press Run to start again."),
+            _ => error.to_string(),
+        }));
+    }
+
+    /// Ends the run and frees its memory; keeps its engine if its device is still there.
+    pub(super) async fn end_run(&mut self) {
+        self.stop_comparing();
+        // What was saved of the run is still offered.
+        self.keep(0).await;
+        (self.evaluating, self.owes_map, self.placing) = (false, false, None);
+        let (run, aside) = (self.run.take(), self.aside.take());
+        if let Some(run) = run.or(aside) {
+            let engine = run.into_engine();
+            self.idle = engine.settle().await.ok().map(|()| engine);
+        }
+    }
+}

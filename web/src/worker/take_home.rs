@@ -1,0 +1,96 @@
+//! Pieces of the run to take home, and the rows to check.
+
+use nearfar::{Error, Origin, Piece, Result, RowsOf, RowsToCheck, Run, Taken};
+
+use super::{Core, NO_RUN};
+use crate::protocol::Event;
+
+impl Core {
+    /// Tells the page the sizes of the pieces that can be exported, between two slices of the run.
+    pub(super) async fn list_pieces(&mut self, side: RowsOf) {
+        let (Some(mut run), Some(origin)) = (self.run.take(), self.origin()) else {
+            return;
+        };
+        let sizes = async {
+            let mut taken = Taken::of(&mut run).await?;
+            taken.save_run(&run, &origin).await?;
+            self.with_files(async |files| files.sizes(&taken, side).await)
+                .await
+        };
+        let sizes = sizes.await;
+        if let Some(sizes) = self.answered(run, sizes) {
+            self.say(&Event::Pieces(sizes));
+        }
+    }
+
+    /// Looks for rows to check, between two slices of the run.
+    pub(super) async fn find_rows_to_check(&mut self, side: RowsOf) {
+        let (Some(mut run), Some(origin)) = (self.run.take(), self.origin()) else {
+            return;
+        };
+        let found = to_check(&mut run, &origin, side).await;
+        if let Some(check) = self.answered(run, found) {
+            self.say(&Event::RowsToCheck(Box::new(check)));
+        }
+    }
+
+    /// Makes a piece of the run, and hands it to the page.
+    pub(super) async fn take_home(&mut self, piece: Piece, side: RowsOf) {
+        let (Some(mut run), Some(origin)) = (self.run.take(), self.origin()) else {
+            return self.say(&Event::NotTaken(NO_RUN.to_owned()));
+        };
+        let made = async {
+            let taken = taken(&mut run, &origin, piece, side).await?;
+            self.with_files(async |files| files.make(&taken, piece).await)
+                .await
+        };
+        let made = made.await;
+        if let Some((name, bytes)) = self.answered(run, made) {
+            self.post(&Event::Taken(name), &[bytes]);
+        }
+    }
+
+    /// Puts the run back, and returns what was made of it; if nothing was made, says why. A device that is lost ends the run.
+    pub(super) fn answered<T>(&mut self, run: Run, made: Result<T>) -> Option<T> {
+        match made {
+            Ok(made) => {
+                self.run = Some(run);
+                return Some(made);
+            }
+            Err(error @ Error::Device(_)) => self.fail(&error),
+            Err(error) => {
+                self.run = Some(run);
+                self.say(&Event::NotTaken(error.to_string()));
+            }
+        }
+        None
+    }
+}
+
+/// Collects what a piece of a run is made of: the head, a checkpoint, embedded rows, their neighbours.
+async fn taken(run: &mut Run, origin: &Origin, piece: Piece, side: RowsOf) -> Result<Taken> {
+    let mut taken = Taken::of(run).await?;
+    if matches!(piece, Piece::Zip | Piece::Checkpoint) {
+        taken.save_run(run, origin).await?;
+    }
+    if piece.is_of_rows() {
+        taken.embed(run, side).await?;
+    } else if piece == Piece::Zip {
+        match taken.embed(run, RowsOf::Test).await {
+            // Without these rows the rest of the run is whole.
+            Ok(()) | Err(Error::NoDirection { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if let (true, Some(rows)) = (piece.needs_neighbours(), &mut taken.rows) {
+        rows.find_neighbours(run.engine()).await?;
+    }
+    Ok(taken)
+}
+
+/// Finds the rows of a run whose neighbours speak against their label.
+async fn to_check(run: &mut Run, origin: &Origin, side: RowsOf) -> Result<RowsToCheck> {
+    let rows = taken(run, origin, Piece::RowsToCheck, side).await?.rows;
+    let rows = rows.ok_or_else(|| Error::Data("there are no rows to look at".to_owned()))?;
+    Ok(rows.to_check().unwrap_or_default())
+}
