@@ -70,21 +70,7 @@ fn mine_panel(
     [parts, gradient, beside]: [&mut [f32]; 3],
 ) -> [u64; KINDS.len()] {
     let (anchors, own) = (panel.anchors, panel.rows);
-    let mut rows: Vec<_> = panel
-        .rows_mut()
-        .zip(parts.chunks_exact_mut(block.stride))
-        .zip(gradient.chunks_exact_mut(block.stride))
-        .map(|(((row, thresholds, books), part), gradient)| Anchor {
-            label: row.label,
-            ladder: Ladder::new(thresholds, rule.distance, STEPS),
-            books,
-            part,
-            gradient,
-            factors: [0.0; SEGMENT],
-            weights: 0.0,
-            totals: [0; KINDS.len()],
-        })
-        .collect();
+    let mut rows = anchors_of(&mut panel, rule, block.stride, [parts, gradient]);
     for anchor in &mut rows {
         anchor.gradient.fill(0.0);
     }
@@ -130,6 +116,30 @@ fn mine_panel(
         };
     }
     totals
+}
+
+/// The rows of a panel, none of whose triplets is counted yet.
+fn anchors_of<'a>(
+    panel: &'a mut Panel<'_>,
+    rule: &Rule,
+    stride: usize,
+    [parts, gradient]: [&'a mut [f32]; 2],
+) -> Vec<Anchor<'a>> {
+    panel
+        .rows_mut()
+        .zip(parts.chunks_exact_mut(stride))
+        .zip(gradient.chunks_exact_mut(stride))
+        .map(|(((row, thresholds, books), part), gradient)| Anchor {
+            label: row.label,
+            ladder: Ladder::new(thresholds, rule.distance, STEPS),
+            books,
+            part,
+            gradient,
+            factors: [0.0; SEGMENT],
+            weights: 0.0,
+            totals: [0; KINDS.len()],
+        })
+        .collect()
 }
 
 /// Counts the active triplets of one negative; compiled for the instruction set of the processor.

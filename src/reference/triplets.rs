@@ -28,6 +28,19 @@ pub struct Mining {
     pub reference_gradient: Vec<f64>,
 }
 
+impl Mining {
+    /// Sums over the active triplets as their mean.
+    fn averaged(mut self) -> Self {
+        let active = self.active.max(1) as f64;
+        self.loss /= active;
+        let of_references = &mut self.reference_gradient;
+        for gradient in self.anchor_gradient.iter_mut().chain(of_references) {
+            *gradient /= active;
+        }
+        self
+    }
+}
+
 /// Tells if a triplet of margin `tm = v_ap - v_an` is within the miner's margin, is hard, and is kept.
 fn judged(rule: &Rule, tm: f64) -> [bool; 3] {
     let within = tm <= f64::from(rule.miner_margin);
@@ -114,16 +127,7 @@ pub fn triplet_margin(
             }
         }
     }
-    let active = mining.active.max(1) as f64;
-    mining.loss /= active;
-    let gradients = mining
-        .anchor_gradient
-        .iter_mut()
-        .chain(&mut mining.reference_gradient);
-    for gradient in gradients {
-        *gradient /= active;
-    }
-    mining
+    mining.averaged()
 }
 
 /// Every triplet that a miner keeps, `[anchor, positive, negative]` by place, one after the other. Tags are `[label, id]`.

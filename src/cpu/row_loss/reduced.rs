@@ -69,7 +69,7 @@ pub fn reduce(
     let rows = reduced[..block.rows * ROW_NUMBERS].chunks_mut(most * ROW_NUMBERS);
     let parts: Vec<_> = (0..block.rows).step_by(most).zip(rows).collect();
     let counted = map(parts, |(first, reduced)| {
-        let mut counted = [0u64; 5];
+        let mut counted = [0u64; COUNTED.len()];
         for (row, reduced) in (first..).zip(reduced.chunks_exact_mut(ROW_NUMBERS)) {
             let sides = Arch::new().dispatch(SumsOfRow {
                 cost,
@@ -87,19 +87,7 @@ pub fn reduce(
                 numbers.weigh(inputs.given[first_anchor + row]);
             }
             numbers.write(reduced);
-            let of = |count: fn(&Sums) -> f64| sides.each_ref().map(|side| count(side) as u64);
-            let all = of(|side| side.count);
-            let has_a_loss = numbers.costs[0] + numbers.costs[1] > 0.0;
-            let active = match cost.form {
-                Form::Contrastive | Form::Margin => of(|side| side.above),
-                _ if has_a_loss => all,
-                _ => [0; 2],
-            };
-            let counts_row = match cost.counts_positives() {
-                true => all[0] > 0,
-                false => has_a_loss,
-            };
-            let counts = [all[0], all[1], active[0], active[1], u64::from(counts_row)];
+            let counts = numbers.counted(cost, &sides);
             for (sum, count) in counted.iter_mut().zip(counts) {
                 *sum += count;
             }
@@ -107,20 +95,20 @@ pub fn reduce(
         counted
     });
     for counted in counted {
-        for (total, count) in [
-            PairTotal::Positives,
-            PairTotal::Negatives,
-            PairTotal::ActivePositives,
-            PairTotal::ActiveNegatives,
-            PairTotal::Rows,
-        ]
-        .into_iter()
-        .zip(counted)
-        {
+        for (total, count) in COUNTED.into_iter().zip(counted) {
             total.add(report, count);
         }
     }
 }
+
+/// Counts to which every row adds.
+const COUNTED: [PairTotal; 5] = [
+    PairTotal::Positives,
+    PairTotal::Negatives,
+    PairTotal::ActivePositives,
+    PairTotal::ActiveNegatives,
+    PairTotal::Rows,
+];
 
 /// Sums over the pairs of one side of a row, each as often as it counts.
 #[derive(Clone, Copy)]
@@ -249,6 +237,23 @@ impl Reduced {
             Form::NtXent | Form::SupCon | Form::Circle | Form::Softmax | Form::ArcFace => {}
         }
         row
+    }
+
+    /// Addends of the counts of a report, in the order of [`COUNTED`].
+    fn counted(&self, cost: &RowCost, sides: &[Sums; 2]) -> [u64; COUNTED.len()] {
+        let of = |count: fn(&Sums) -> f64| sides.each_ref().map(|side| count(side) as u64);
+        let all = of(|side| side.count);
+        let has_a_loss = self.costs[0] + self.costs[1] > 0.0;
+        let active = match cost.form {
+            Form::Contrastive | Form::Margin => of(|side| side.above),
+            _ if has_a_loss => all,
+            _ => [0; 2],
+        };
+        let counts_row = match cost.counts_positives() {
+            true => all[0] > 0,
+            false => has_a_loss,
+        };
+        [all[0], all[1], active[0], active[1], u64::from(counts_row)]
     }
 
     /// Multiplies the row's loss and slopes by its weight.
