@@ -1,7 +1,7 @@
 //! [`Loss`]: the number that training minimizes. One formula a file, with PML's arguments.
 //!
 //! A loss is a file here that lowers its arguments to [`Terms`], a variant of [`Loss`], and, if its formula is new, a case of
-//! [`Form`] on each engine: `shaders/row_loss.wgsl` and `cpu/row_loss.rs`.
+//! [`Form`](crate::kernels::row_loss::Form) on each engine: `shaders/row_loss.wgsl` and `cpu/row_loss/`.
 
 mod arc_face;
 mod circle;
