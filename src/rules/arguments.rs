@@ -1,4 +1,4 @@
-//! [`Argument`]: the values that a number among the arguments of a loss, miner or sampler may have. Each file of one lists its own.
+//! [`Argument`]: the values that a number among the arguments of a loss or miner may have. Each file of one lists its own.
 
 use crate::base::error::{Error, Result};
 
@@ -89,7 +89,7 @@ impl<T> Argument<T> {
 pub(crate) trait Part: Sized + 'static {
     /// Its class in PML; empty if PML has none.
     const PML: &'static str;
-    /// Its numbers whose bounds depend on no other setting.
+    /// Its numbers; a sampler's have bounds by the batch, which it checks itself.
     const ARGUMENTS: &'static [Argument<Self>] = &[];
 }
 

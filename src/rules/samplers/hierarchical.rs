@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Classes, Draw, Saved, SuperClass, batches_touched, check_that, draw_of_class, saved};
 use crate::base::error::{Error, Result};
 use crate::base::rng::Rng;
-use crate::rules::arguments::{Argument, Part};
+use crate::rules::arguments::Part;
 
 /// The most batches of an epoch, whose tuples are all listed.
 const MOST_BATCHES: usize = 1 << 22;
@@ -32,11 +32,6 @@ pub struct HierarchicalSampler {
 
 impl Part for HierarchicalSampler {
     const PML: &str = "HierarchicalSampler";
-    const ARGUMENTS: &[Argument<Self>] = &[Argument::between(
-        "batches_per_super_tuple",
-        [1.0, 1000.0],
-        |sampler| sampler.batches_per_super_tuple as f64,
-    )];
 }
 
 impl Default for HierarchicalSampler {
@@ -69,6 +64,12 @@ impl HierarchicalSampler {
                     "at least 1 and a divisor of batch_size / sampler.super_classes_per_batch, {share}"
                 )
             },
+        )?;
+        check_that(
+            (1..=1000).contains(&self.batches_per_super_tuple),
+            "batches_per_super_tuple",
+            self.batches_per_super_tuple,
+            || "between 1 and 1000".to_owned(),
         )
     }
 }

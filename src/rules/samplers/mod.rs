@@ -23,7 +23,7 @@ pub use shuffled::ShuffledSampler;
 
 use crate::base::error::{Error, Result};
 use crate::base::rng::{self, Rng};
-use crate::rules::arguments::{self, Facts};
+use crate::rules::arguments::Part as _;
 use class_balanced::ClassBalanced;
 use hierarchical::Hierarchical;
 use m_per_class::MPerClass;
@@ -134,24 +134,18 @@ impl Sampler {
                 })
             }
             Self::Hierarchical(sampler) => sampler.check(batch_size),
-        }?;
-        arguments::check("sampler", self.own())
-    }
-
-    /// The sampler of its own file.
-    fn own(&self) -> &dyn Facts {
-        match self {
-            Self::Shuffled(sampler) => sampler,
-            Self::MPerClass(sampler) => sampler,
-            Self::MPerClassEpoch(sampler) => sampler,
-            Self::ClassBalanced(sampler) => sampler,
-            Self::Hierarchical(sampler) => sampler,
         }
     }
 
     /// Its class in PML, or the nearest; empty if PML has none.
     pub(crate) fn pml(&self) -> &'static str {
-        self.own().pml()
+        match self {
+            Self::Shuffled(_) => ShuffledSampler::PML,
+            Self::MPerClass(_) => MPerClassSampler::PML,
+            Self::MPerClassEpoch(_) => MPerClassEpochSampler::PML,
+            Self::ClassBalanced(_) => ClassBalancedSampler::PML,
+            Self::Hierarchical(_) => HierarchicalSampler::PML,
+        }
     }
 
     /// Its batches of these rows, which are those of the classes; `super_classes` gives those that a text column says.
