@@ -1,7 +1,7 @@
 // Losses of rows of similarities: each row is reduced to a few numbers, then dL/ds of every kept pair is computed.
 //
 //   v = a value of a kept pair     a similarity, or minus a distance
-//   formulas                       one case each of `exponent`, `reduce` and `slope`; cpu/row_loss.rs has them in words
+//   formulas                       one case each of `exponent`, `reduce` and `slope`; cpu/row_loss/form.rs has them in words
 //   log                            a log-sum-exp of exponents: the largest, plus the log of the sum of exponentials below it
 //
 // pool     one invocation per row and class                values: each reference gets that of its class; weights: dv/ds

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use nearfar::{
-    Engine, Error, Forecast, KeptOfAnchor, Mined, MiningSpec, Rate, Result, Room, TrainConfig,
-    Tuples, Wanted, matrix_header, mine_into, pml_bytes,
+    Engine, Error, Forecast, KeptOfAnchor, Mined, Miner, MiningSpec, Rate, Result, Room,
+    TrainConfig, Tuples, Wanted, matrix_header, mine_into, pml_bytes,
 };
 use serde_json::Value;
 
@@ -22,9 +22,10 @@ use super::{Common, of_work, pairs, print_json, print_line, progress, triplets};
 pub(super) struct Mine {
     #[command(flatten)]
     rows: LabelledFiles,
-    /// The miner, which says what is kept: triplet-margin, batch-hard, batch-easy-hard, multi-similarity, pair-margin,
-    /// facenet-semihard, distance-weighted, or none, which keeps every triplet
-    #[arg(long, value_name = "NAME", default_value = "triplet-margin")]
+    #[arg(long, value_name = "NAME", default_value = "triplet-margin", help = format!(
+        "The miner, which says what is kept: {}, or none, which keeps every triplet",
+        miners()
+    ))]
     miner: String,
     /// An argument of the miner under PML's name, e.g. margin=0.1 or `type_of_triplets=hard`; may be given again
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -55,13 +56,15 @@ pub(super) struct Mine {
 pub(super) struct Loss {
     #[command(flatten)]
     rows: LabelledFiles,
-    /// The loss: triplet-margin, contrastive, margin, multi-similarity, nt-xent, sup-con, circle, lifted-structure,
-    /// generalized-lifted-structure, nca; or one with proxies, which are then the references
-    #[arg(long, value_name = "NAME", default_value = "triplet-margin")]
+    #[arg(long, value_name = "NAME", default_value = "triplet-margin", help = format!(
+        "The loss: {}; or one with proxies, which are then the references",
+        losses()
+    ))]
     loss: String,
-    /// The miner, which says which triplets it sees: triplet-margin, batch-hard, batch-easy-hard, multi-similarity,
-    /// pair-margin, facenet-semihard, distance-weighted, or none for every triplet
-    #[arg(long, value_name = "NAME", default_value = "none")]
+    #[arg(long, value_name = "NAME", default_value = "none", help = format!(
+        "The miner, which says which triplets it sees: {}, or none for every triplet",
+        miners()
+    ))]
     miner: String,
     /// An argument of the loss, e.g. margin=0.1, or of the miner, e.g. miner.margin=0.2; may be given again
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -79,6 +82,24 @@ pub(super) struct Loss {
     gradient: Option<PathBuf>,
     #[command(flatten)]
     pub(super) common: Common,
+}
+
+/// Names of the miners, for a help.
+fn miners() -> String {
+    let names = Miner::ALL.map(|(name, _)| name);
+    let names: Vec<&str> = names.into_iter().filter(|name| *name != "none").collect();
+    names.join(", ")
+}
+
+/// Names of the losses without proxies, for a help.
+fn losses() -> String {
+    let names = nearfar::Loss::ALL.map(|(name, _)| name);
+    let has_none = |name: &&str| {
+        let config = TrainConfig::default().with_set(&format!("loss={name}"));
+        config.is_ok_and(|config| !config.loss.learns_proxies())
+    };
+    let names: Vec<&str> = names.into_iter().filter(has_none).collect();
+    names.join(", ")
 }
 
 impl Mine {

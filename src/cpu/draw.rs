@@ -197,17 +197,7 @@ fn draw_row(
     }
     // Each share of the references is added up by itself, as the shader does.
     let share = sums.len().div_ceil(SEGMENT);
-    let mut shares = [0.0; SEGMENT];
-    let mut total = 0.0;
-    for (upto, sums) in shares.iter_mut().zip(sums.chunks_mut(share)) {
-        let mut sum = 0.0;
-        for weight in sums {
-            sum += *weight;
-            *weight = sum;
-        }
-        total += sum;
-        *upto = total;
-    }
+    let (shares, total) = add_up(sums, share);
     let shares = &shares[..sums.len().div_ceil(share)];
     let [low, high] = draws.seeds();
     drawn[0][0] = members;
@@ -222,6 +212,22 @@ fn draw_row(
         let negative = first + own.partition_point(|upto| *upto <= of_own);
         *drawn = [positive, negative as u32];
     }
+}
+
+/// Turns weights into their running sums within each share of `share` references; gives the running sum over shares, and the total.
+fn add_up(weights: &mut [f32], share: usize) -> ([f32; SEGMENT], f32) {
+    let mut shares = [0.0; SEGMENT];
+    let mut total = 0.0;
+    for (upto, sums) in shares.iter_mut().zip(weights.chunks_mut(share)) {
+        let mut sum = 0.0;
+        for weight in sums {
+            sum += *weight;
+            *weight = sum;
+        }
+        total += sum;
+        *upto = total;
+    }
+    (shares, total)
 }
 
 /// Counts the drawn triplets with each reference.

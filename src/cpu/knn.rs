@@ -108,23 +108,12 @@ pub fn search(
     let places = start(visits.start)..start(visits.end);
     #[cfg(not(target_arch = "wasm32"))]
     if rows <= few::FEW && k <= MOST_KEPT {
-        let queries = &queries[first_row * stride..];
+        let (queries, asked) = (&queries[first_row * stride..], &asked[first_row..]);
         let kept = &mut kept[first_row * k..][..rows * k];
-        few::search(
-            search,
-            places,
-            queries,
-            references,
-            &asked[first_row..],
-            kept,
-        );
-        return;
+        return few::search(search, places, queries, references, asked, kept);
     }
-    let most = rows_at_once(
-        rows,
-        2 * rows * places.len() * stride,
-        panels_at_once(stride),
-    );
+    let operations = 2 * rows * places.len() * stride;
+    let most = rows_at_once(rows, operations, panels_at_once(stride));
     let queries = queries[first_row * stride..][..rows * stride].chunks(most * stride);
     // Queries that keep more than a GPU could are fewer, and have more room.
     let room = match k > MOST_KEPT {
@@ -137,20 +126,7 @@ pub fn search(
         .zip(asked[first_row..][..rows].chunks(most))
         .zip(kept.zip(survivors));
     map(parts.collect(), |((queries, asked), (kept, survivors))| {
-        let queries = queries.chunks(PANEL * stride);
-        let mut panels: Vec<_> = queries
-            .zip(asked.chunks(PANEL))
-            .zip(kept.chunks_mut(PANEL * k))
-            .zip(survivors.chunks_mut(PANEL * room))
-            .map(|(((queries, asked), kept), survivors)| {
-                Panel::new(
-                    lanes(queries, stride),
-                    asked,
-                    kept.chunks_mut(k),
-                    survivors.chunks_mut(room),
-                )
-            })
-            .collect();
+        let mut panels = panels(queries, asked, kept, survivors, [stride, k, room]);
         let mut s = [[0.0; PANEL]; SEGMENT];
         let step = references_at_once(stride);
         for first in places.clone().step_by(step) {
@@ -165,6 +141,30 @@ pub fn search(
             panel.keep_all();
         }
     });
+}
+
+/// Panels of queries; each query has `stride` floats, keeps `k` neighbours and has room for `room` survivors.
+fn panels<'a>(
+    queries: &[f32],
+    asked: &'a [Asked],
+    kept: &'a mut [[u32; 2]],
+    survivors: &'a mut [[u32; 2]],
+    [stride, k, room]: [usize; 3],
+) -> Vec<Panel<'a>> {
+    let queries = queries.chunks(PANEL * stride);
+    queries
+        .zip(asked.chunks(PANEL))
+        .zip(kept.chunks_mut(PANEL * k))
+        .zip(survivors.chunks_mut(PANEL * room))
+        .map(|(((queries, asked), kept), survivors)| {
+            Panel::new(
+                lanes(queries, stride),
+                asked,
+                kept.chunks_mut(k),
+                survivors.chunks_mut(room),
+            )
+        })
+        .collect()
 }
 
 /// A few queries, with their neighbours and survivors.

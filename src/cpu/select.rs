@@ -189,14 +189,10 @@ fn choose(
         }
     }
     let (nearest_negative, farthest_positive) = (near_n.value, -far_p.value);
-    let mut positive = match selection.positives.keep {
-        Keep::Easy => near_p,
-        _ => far_p,
-    };
-    let mut negative = match selection.negatives.keep {
-        Keep::Easy => far_n,
-        _ => near_n,
-    };
+    let easy = |side: Side| side.keep == Keep::Easy;
+    let (easy_p, easy_n) = (easy(selection.positives), easy(selection.negatives));
+    let mut positive = if easy_p { near_p } else { far_p };
+    let mut negative = if easy_n { far_n } else { near_n };
     if selection.negatives.keep == Keep::Semihard {
         let bound = match selection.positives.keep {
             Keep::Easy => positive.value,

@@ -318,20 +318,7 @@ pub fn slopes(
             let (totals, losses) = report.split_at_mut(TERMS);
             let losses = &mut losses[block.first_row..];
             let width = width(block.references);
-            let Kept {
-                values,
-                places,
-                counts,
-                weights,
-            } = kept;
-            let inputs = cpu::row_loss::Slices {
-                values: values.slice(),
-                places: places.slice(),
-                counts: counts.slice(),
-                times: times.map_or(&[], DeviceVec::slice),
-                given: given.map_or(&[], DeviceVec::slice),
-            };
-            let weights = weights.slice_mut();
+            let (inputs, weights) = slices_and_weights(kept, times, given);
             cpu::row_loss::slopes(
                 block, width, cost, anchors, own, inputs, first, reduced, weights, losses, totals,
             );
@@ -379,6 +366,22 @@ pub(super) fn slices<'a>(
         times: times.map_or(&[], DeviceVec::slice),
         given: given.map_or(&[], DeviceVec::slice),
     }
+}
+
+/// The inputs of the CPU side, and the weights that it writes.
+fn slices_and_weights<'a>(
+    kept: &'a mut Kept,
+    times: Option<&'a DeviceVec<u32>>,
+    given: Option<&'a DeviceVec<f32>>,
+) -> (cpu::row_loss::Slices<'a>, &'a mut [f32]) {
+    let inputs = cpu::row_loss::Slices {
+        values: kept.values.slice(),
+        places: kept.places.slice(),
+        counts: kept.counts.slice(),
+        times: times.map_or(&[], DeviceVec::slice),
+        given: given.map_or(&[], DeviceVec::slice),
+    };
+    (inputs, kept.weights.slice_mut())
 }
 
 /// Workgroups for every row and every segment of kept references.

@@ -39,7 +39,7 @@ pub struct Kept {
 }
 
 #[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
+#[derive(Clone, Copy, Default, Pod, Zeroable)]
 struct Params {
     rows: u32,
     batch: u32,
@@ -74,22 +74,10 @@ pub fn select(
     let width = width(block.references);
     match commands {
         Commands::Gpu(gpu) => {
-            let ([p_low, p_high], [n_low, n_high]) =
-                (selection.positives.range, selection.negatives.range);
             let params = Params {
-                rows: index(block.rows),
-                batch: index(block.batch),
-                references: index(block.references),
-                width: index(width),
-                report: index(report_first),
-                positives: selection.positives.keep as u32,
-                negatives: selection.negatives.keep as u32,
-                epsilon: selection.epsilon,
-                ranges: [p_low, p_high, n_low, n_high],
                 counted: counted as u32,
-                distance: selection.distance as u32,
-                shown: selection.shown as u32,
-                unused: 0,
+                report: index(report_first),
+                ..params(block, selection)
             };
             // Each looks at its references four times.
             let shape = workgroups_for(gpu, block.references, 4);
@@ -121,5 +109,27 @@ pub fn select(
             };
             cpu::select::select(block, width, selection, batch, tags, kept, counted, report);
         }
+    }
+}
+
+fn params(block: &Block, selection: &Selection) -> Params {
+    let Selection {
+        positives,
+        negatives,
+        ..
+    } = selection;
+    let ([p_low, p_high], [n_low, n_high]) = (positives.range, negatives.range);
+    Params {
+        rows: index(block.rows),
+        batch: index(block.batch),
+        references: index(block.references),
+        width: index(width(block.references)),
+        positives: positives.keep as u32,
+        negatives: negatives.keep as u32,
+        epsilon: selection.epsilon,
+        ranges: [p_low, p_high, n_low, n_high],
+        distance: selection.distance as u32,
+        shown: selection.shown as u32,
+        ..Params::default()
     }
 }

@@ -8,7 +8,7 @@ use crate::engine::{Commands, DeviceVec, Workspace};
 use crate::kernels::ranks::{SEGMENT, Scratch};
 use crate::kernels::triplet_margin::{self, Parts, part_stride};
 use crate::mining::row_pass::{BlockSizes, RowPass, RowWork, Turn};
-use crate::rules::losses::{Cost, MiningRule, Round, RowRule, RowsMined};
+use crate::rules::mining_rule::{Cost, MiningRule, Round, RowRule, RowsMined};
 
 const THRESHOLDS: &str = "ranks.thresholds";
 const BOOKS: &str = "ranks.books";

@@ -28,8 +28,9 @@ use crate::kernels::{self, stride};
 use crate::mining::mining_pass::MiningPass;
 use crate::mining::row_pass::{BlockSizes, RowPass, RowWork, Turn};
 use crate::model::unit_rows::UnitRows;
-use crate::rules::losses::{Loss, MiningRule, Operands, Round};
+use crate::rules::losses::Loss;
 use crate::rules::miners::{Miner, MiningCounts};
+use crate::rules::mining_rule::{MiningRule, Operands, Round};
 use crate::search::evaluation::{EvaluationSpec, Rows};
 
 pub use pairs::{KeptOfAnchor, Pairs};

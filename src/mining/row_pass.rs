@@ -19,7 +19,7 @@ use crate::kernels::similarities::{similarities, width};
 use crate::kernels::tile::Shape;
 use crate::kernels::weigh::{self, Weighing, weigh, weigh_drawn, weigh_swapped};
 use crate::kernels::{MOST_STEPS, row_weights};
-use crate::rules::losses::{Cost, MiningRule, RowRule, RowsMined};
+use crate::rules::mining_rule::{Cost, MiningRule, RowRule, RowsMined};
 
 /// The most references of a row.
 const MOST_REFERENCES: usize = 1 << 20;

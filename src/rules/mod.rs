@@ -1,8 +1,12 @@
 //! The settings of a run, and the miners, losses and samplers that they name.
 
+mod arguments;
+
 pub(crate) mod miners;
 
 pub(crate) mod losses;
+
+pub(crate) mod mining_rule;
 
 pub(crate) mod samplers;
 

@@ -162,29 +162,6 @@ fn arguments(part: &impl serde::Serialize, leave_out: &[&str]) -> Vec<(String, S
         .collect()
 }
 
-/// PML's class of a loss.
-fn loss_class(loss: &Loss) -> &'static str {
-    match loss {
-        Loss::TripletMargin(_) => "TripletMarginLoss",
-        Loss::Contrastive(_) => "ContrastiveLoss",
-        Loss::Margin(_) => "MarginLoss",
-        Loss::MultiSimilarity(_) => "MultiSimilarityLoss",
-        Loss::NtXent(_) => "NTXentLoss",
-        Loss::SupCon(_) => "SupConLoss",
-        Loss::Circle(_) => "CircleLoss",
-        Loss::LiftedStructure(_) => "LiftedStructureLoss",
-        Loss::GeneralizedLiftedStructure(_) => "GeneralizedLiftedStructureLoss",
-        Loss::Nca(_) => "NCALoss",
-        Loss::ProxyNca(_) => "ProxyNCALoss",
-        Loss::ProxyAnchor(_) => "ProxyAnchorLoss",
-        Loss::NormalizedSoftmax(_) => "NormalizedSoftmaxLoss",
-        Loss::CosFace(_) => "CosFaceLoss",
-        Loss::ArcFace(_) => "ArcFaceLoss",
-        Loss::SubCenterArcFace(_) => "SubCenterArcFaceLoss",
-        Loss::SoftTriple(_) => "SoftTripleLoss",
-    }
-}
-
 fn loss(config: &TrainConfig) -> String {
     let loss = &config.loss;
     let mut all = arguments(loss, &["proxy_lr", "beta_lr"]);
@@ -196,7 +173,7 @@ fn loss(config: &TrainConfig) -> String {
     if !matches!(loss, Loss::NormalizedSoftmax(_)) {
         all.push(distance(config.distance));
     }
-    call(&format!("losses.{}", loss_class(loss)), all)
+    call(&format!("losses.{}", loss.pml()), all)
 }
 
 /// Learning rate of the loss's own parameters.
@@ -220,15 +197,8 @@ fn is_mined(config: &TrainConfig) -> bool {
 }
 
 fn miner(config: &TrainConfig) -> String {
-    let class = match &config.miner {
-        _ if !is_mined(config) => return "None".to_owned(),
-        Miner::None | Miner::FacenetSemihard(_) => return "None".to_owned(),
-        Miner::TripletMargin(_) => "TripletMarginMiner",
-        Miner::BatchHard(_) => "BatchHardMiner",
-        Miner::BatchEasyHard(_) => "BatchEasyHardMiner",
-        Miner::MultiSimilarity(_) => "MultiSimilarityMiner",
-        Miner::PairMargin(_) => "PairMarginMiner",
-        Miner::DistanceWeighted(_) => "DistanceWeightedMiner",
+    let Some(class) = config.miner.pml().filter(|_| is_mined(config)) else {
+        return "None".to_owned();
     };
     let mut all = arguments(&config.miner, &["seed"]);
     // The miner draws by L2 distances, whatever the loss compares by.
@@ -264,6 +234,7 @@ fn sampler_note(sampler: &Sampler) -> Option<&'static str> {
 
 /// Body of the function that draws batches.
 fn sampler(config: &TrainConfig) -> String {
+    let class = format!("samplers.{}", config.sampler.pml());
     let body = match &config.sampler {
         Sampler::Shuffled(_) => {
             "while True:\n    order = torch.randperm(len(labels))\n    yield from order[: len(order) // BATCH * BATCH].split(BATCH)"
@@ -273,7 +244,7 @@ fn sampler(config: &TrainConfig) -> String {
             let m = arguments(&config.sampler, &[]);
             let m = m.first().map_or("2", |(_, m)| m.as_str());
             format!(
-                "sampler = samplers.MPerClassSampler(labels, {m}, BATCH, length_before_new_iter=max(len(labels), BATCH))\nwhile True:\n    yield from (batch for batch in torch.tensor(list(sampler)).split(BATCH) if len(batch) == BATCH)"
+                "sampler = {class}(labels, {m}, BATCH, length_before_new_iter=max(len(labels), BATCH))\nwhile True:\n    yield from (batch for batch in torch.tensor(list(sampler)).split(BATCH) if len(batch) == BATCH)"
             )
         }
         Sampler::ClassBalanced(_) => {
@@ -281,7 +252,7 @@ fn sampler(config: &TrainConfig) -> String {
                 .to_owned()
         }
         Sampler::Hierarchical(_) => {
-            let all = call("samplers.HierarchicalSampler", {
+            let all = call(&class, {
                 let mut all = vec![
                     ("labels".to_owned(), "both".to_owned()),
                     ("batch_size".to_owned(), "BATCH".to_owned()),

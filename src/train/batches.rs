@@ -6,10 +6,7 @@ use crate::base::error::{Error, Result};
 use crate::base::rng::{self, Rng};
 use crate::data::Dataset;
 use crate::rules::config::TrainConfig;
-use crate::rules::samplers::{
-    ClassBalanced, Classes, Draw, Hierarchical, HierarchicalSampler, MPerClass, MPerClassEpoch,
-    Sampler, Saved, Shuffled, SuperClass,
-};
+use crate::rules::samplers::{Classes, Draw, Saved, SuperClass};
 
 /// An endless stream of batches that depends on the seed alone, not on the platform.
 #[derive(Debug)]
@@ -26,18 +23,9 @@ impl Batches {
     pub(crate) fn new(dataset: &Dataset, rows: &[u32], config: &TrainConfig) -> Result<Self> {
         let batch_size = config.batch_size;
         let classes = by_class(dataset, rows);
-        let draw: Box<dyn Draw> = match &config.sampler {
-            Sampler::Shuffled(_) => Box::new(Shuffled::new(rows, &classes, batch_size)?),
-            Sampler::MPerClass(sampler) => Box::new(MPerClass::new(classes, sampler, batch_size)?),
-            Sampler::MPerClassEpoch(sampler) => {
-                Box::new(MPerClassEpoch::new(classes, sampler, batch_size)?)
-            }
-            Sampler::ClassBalanced(_) => Box::new(ClassBalanced::new(classes, batch_size)),
-            Sampler::Hierarchical(sampler) => {
-                let supers = by_super_class(dataset, rows, sampler)?;
-                Box::new(Hierarchical::new(supers, sampler, batch_size)?)
-            }
-        };
+        let super_classes = |column: &str| by_super_class(dataset, rows, column);
+        let sampler = &config.sampler;
+        let draw = sampler.draw(rows, classes, super_classes, batch_size)?;
         Ok(Self {
             draw,
             rng: rng::stream(config.seed, "batches"),
@@ -83,12 +71,8 @@ fn by_class(dataset: &Dataset, rows: &[u32]) -> Classes {
 }
 
 /// Classes of each super-class, both in their order, with the rows of each.
-fn by_super_class(
-    dataset: &Dataset,
-    rows: &[u32],
-    sampler: &HierarchicalSampler,
-) -> Result<Vec<SuperClass>> {
-    let (setting, column) = ("sampler.outer_label", &sampler.outer_label);
+fn by_super_class(dataset: &Dataset, rows: &[u32], column: &str) -> Result<Vec<SuperClass>> {
+    let setting = "sampler.outer_label";
     if column.is_empty() {
         return Err(Error::Config(format!(
             "{setting} is empty: it must be the text column that says the super-class of each row; {}",
@@ -112,6 +96,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
+    use crate::rules::samplers::Sampler;
 
     fn sampler(assignments: &[&str]) -> (Dataset, Batches) {
         let dataset = Dataset::sample("digits", 0).expect("is there");

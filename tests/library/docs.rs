@@ -74,6 +74,18 @@ fn the_reference_lists_what_there_is() {
     );
 }
 
+#[test]
+fn the_page_of_commands_names_every_loss_and_sampler() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/commands.md");
+    let page = fs::read_to_string(page).expect("is there");
+    for (name, _) in Loss::ALL.iter().chain(&Sampler::ALL) {
+        assert!(
+            page.contains(&format!("`{name}`")),
+            "docs/commands.md: {name}"
+        );
+    }
+}
+
 /// All pages of the documentation.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

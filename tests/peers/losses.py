@@ -38,16 +38,12 @@ import torch
 from pytorch_metric_learning import distances, losses, miners, samplers
 from sklearn.datasets import load_digits
 
-# Nearfar's name, PML's class.
-LOSSES = """
-    triplet-margin:TripletMarginLoss contrastive:ContrastiveLoss margin:MarginLoss multi-similarity:MultiSimilarityLoss
-    nt-xent:NTXentLoss sup-con:SupConLoss circle:CircleLoss generalized-lifted-structure:GeneralizedLiftedStructureLoss
-    lifted-structure:LiftedStructureLoss nca:NCALoss proxy-nca:ProxyNCALoss proxy-anchor:ProxyAnchorLoss
-    normalized-softmax:NormalizedSoftmaxLoss cos-face:CosFaceLoss arc-face:ArcFaceLoss
-    sub-center-arc-face:SubCenterArcFaceLoss soft-triple:SoftTripleLoss
-"""
-LOSSES = dict(word.split(":") for word in LOSSES.split())
-PROXIES = "proxy-nca proxy-anchor normalized-softmax cos-face arc-face sub-center-arc-face soft-triple".split()
+# Nearfar's name, PML's class, from the files of the losses; and those that learn proxies.
+RULES = Path(__file__).parents[2] / "src/rules/losses"
+NAMES = re.findall(r'\(\s*"([a-z-]+)",\s*"', (RULES / "mod.rs").read_text())
+TEXTS = {name: (RULES / f"{name.replace('-', '_')}.rs").read_text() for name in NAMES}
+LOSSES = {name: re.search(r'PML: &str = "(\w+)"', text)[1] for name, text in TEXTS.items()}
+PROXIES = [name for name, text in TEXTS.items() if "ProxyTerms {" in text]
 MINERS = {"triplet-margin": "TripletMarginMiner", "multi-similarity": "MultiSimilarityMiner"}
 HIDDEN, EMBEDDING = 256, 64
 # Nearfar's defaults for its samples of these names, but for the classes in a batch.

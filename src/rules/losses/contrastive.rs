@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Terms, side};
+use super::terms::{Formula, Terms, side};
 use crate::cpu::Distance;
 use crate::kernels::row_loss::Form;
+use crate::rules::arguments::{Argument, Part};
 
 /// `max(0, pos_margin - s_ap)` of every positive pair plus `max(0, s_an - neg_margin)` of every negative pair, each side
 /// averaged over its pairs above zero. By distance `max(0, d_ap - pos_margin)` and `max(0, neg_margin - d_an)`.
@@ -17,6 +18,14 @@ pub struct ContrastiveLoss {
     pub neg_margin: f64,
 }
 
+impl Part for ContrastiveLoss {
+    const PML: &str = "ContrastiveLoss";
+    const ARGUMENTS: &[Argument<Self>] = &[
+        Argument::margin("pos_margin", |loss| loss.pos_margin),
+        Argument::margin("neg_margin", |loss| loss.neg_margin),
+    ];
+}
+
 impl Default for ContrastiveLoss {
     /// 1 and 0 suit cosine similarities. By distance the default is PML's, 0 and 1 (`Loss::following`).
     fn default() -> Self {
@@ -27,13 +36,13 @@ impl Default for ContrastiveLoss {
     }
 }
 
-impl ContrastiveLoss {
-    pub(super) fn terms(&self, distance: Distance) -> Terms {
-        Terms {
+impl Formula for ContrastiveLoss {
+    fn terms(&self, distance: Distance) -> Option<Terms> {
+        Some(Terms {
             form: Form::Contrastive,
             scales: [1.0; 2],
             margins: [self.pos_margin, self.neg_margin].map(|margin| side(distance, margin)),
             proxies: None,
-        }
+        })
     }
 }

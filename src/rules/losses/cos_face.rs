@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ProxyStart, ProxyTerms, Terms};
+use super::terms::{Formula, PROXY_LR, ProxyStart, ProxyTerms, Terms};
+use crate::cpu::Distance;
 use crate::kernels::row_loss::Form;
+use crate::rules::arguments::{Argument, Part};
 
 /// `-log(e^(scale (s_y - margin)) / (e^(scale (s_y - margin)) + sum over other classes e^(scale s_c)))` of every row, averaged;
 /// `s_c` is its similarity with the proxy of class `c`, and `y` its own class.
@@ -18,19 +20,28 @@ pub struct CosFaceLoss {
     pub proxy_lr: f64,
 }
 
+impl Part for CosFaceLoss {
+    const PML: &str = "CosFaceLoss";
+    const ARGUMENTS: &[Argument<Self>] = &[
+        Argument::margin("margin", |loss| loss.margin),
+        Argument::scale("scale", |loss| loss.scale),
+        Argument::lr("proxy_lr", |loss| loss.proxy_lr),
+    ];
+}
+
 impl Default for CosFaceLoss {
     fn default() -> Self {
         Self {
             margin: 0.35,
             scale: 64.0,
-            proxy_lr: super::PROXY_LR,
+            proxy_lr: PROXY_LR,
         }
     }
 }
 
-impl CosFaceLoss {
-    pub(super) fn terms(&self) -> Terms {
-        Terms {
+impl Formula for CosFaceLoss {
+    fn terms(&self, _: Distance) -> Option<Terms> {
+        Some(Terms {
             form: Form::Softmax,
             scales: [self.scale; 2],
             margins: [self.margin, 0.0],
@@ -41,6 +52,6 @@ impl CosFaceLoss {
                 lr: self.proxy_lr,
                 start: ProxyStart::Normal,
             }),
-        }
+        })
     }
 }

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Terms, side};
+use super::terms::{Formula, Terms, side};
 use crate::cpu::Distance;
 use crate::kernels::row_loss::Form;
+use crate::rules::arguments::{Argument, Part};
 
 /// `max(0, log sum e^(d_ap - pos_margin) + log sum e^(neg_margin - d_an))` of each anchor, an empty side 0, averaged over all
 /// anchors (Hermans et al. 2017). By similarity the signs turn.
@@ -17,6 +18,14 @@ pub struct GeneralizedLiftedStructureLoss {
     pub neg_margin: f64,
 }
 
+impl Part for GeneralizedLiftedStructureLoss {
+    const PML: &str = "GeneralizedLiftedStructureLoss";
+    const ARGUMENTS: &[Argument<Self>] = &[
+        Argument::margin("pos_margin", |loss| loss.pos_margin),
+        Argument::margin("neg_margin", |loss| loss.neg_margin),
+    ];
+}
+
 impl Default for GeneralizedLiftedStructureLoss {
     /// 1 and 0 suit cosine similarities. By distance the default is PML's, 0 and 1 (`Loss::following`).
     fn default() -> Self {
@@ -27,13 +36,13 @@ impl Default for GeneralizedLiftedStructureLoss {
     }
 }
 
-impl GeneralizedLiftedStructureLoss {
-    pub(super) fn terms(&self, distance: Distance) -> Terms {
-        Terms {
+impl Formula for GeneralizedLiftedStructureLoss {
+    fn terms(&self, distance: Distance) -> Option<Terms> {
+        Some(Terms {
             form: Form::GeneralizedLifted,
             scales: [1.0; 2],
             margins: [self.pos_margin, self.neg_margin].map(|margin| side(distance, margin)),
             proxies: None,
-        }
+        })
     }
 }

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Terms, side};
+use super::terms::{Formula, Terms, side};
 use crate::cpu::Distance;
 use crate::kernels::row_loss::Form;
+use crate::rules::arguments::{Argument, Part};
 
 /// Half the square of `max(0, d_ap - pos_margin + log(sum over negatives n of a or p of e^(neg_margin - d_.n)))`, averaged over
 /// positive pairs (Song et al. 2016). By similarity the signs turn. With a memory the negatives are those of `a` alone: a stored
@@ -18,6 +19,14 @@ pub struct LiftedStructureLoss {
     pub neg_margin: f64,
 }
 
+impl Part for LiftedStructureLoss {
+    const PML: &str = "LiftedStructureLoss";
+    const ARGUMENTS: &[Argument<Self>] = &[
+        Argument::margin("pos_margin", |loss| loss.pos_margin),
+        Argument::margin("neg_margin", |loss| loss.neg_margin),
+    ];
+}
+
 impl Default for LiftedStructureLoss {
     /// 1 and 0 suit cosine similarities. By distance the default is PML's, 0 and 1 (`Loss::following`).
     fn default() -> Self {
@@ -28,13 +37,13 @@ impl Default for LiftedStructureLoss {
     }
 }
 
-impl LiftedStructureLoss {
-    pub(super) fn terms(&self, distance: Distance) -> Terms {
-        Terms {
+impl Formula for LiftedStructureLoss {
+    fn terms(&self, distance: Distance) -> Option<Terms> {
+        Some(Terms {
             form: Form::Lifted,
             scales: [1.0; 2],
             margins: [self.pos_margin, self.neg_margin].map(|margin| side(distance, margin)),
             proxies: None,
-        }
+        })
     }
 }

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Terms, side};
+use super::terms::{Formula, Terms, side};
 use crate::cpu::Distance;
 use crate::kernels::row_loss::Form;
+use crate::rules::arguments::{Argument, Part};
 
 /// `max(0, d_ap - beta + margin) + max(0, beta - d_an + margin)` of every triplet, over the number of both terms that are above
 /// zero (Wu et al. 2017). By similarity the signs turn. One boundary for all classes; if it is learned, `nu * beta` is added.
@@ -21,6 +22,16 @@ pub struct MarginLoss {
     pub beta_lr: f64,
     /// Weight of the boundary itself in the loss, if it is learned: above 0 it is pulled down.
     pub nu: f64,
+}
+
+impl Part for MarginLoss {
+    const PML: &str = "MarginLoss";
+    const ARGUMENTS: &[Argument<Self>] = &[
+        Argument::margin("margin", |loss| loss.margin),
+        Argument::margin("beta", |loss| loss.beta),
+        Argument::lr("beta_lr", |loss| loss.beta_lr),
+        Argument::between("nu", [-1e4, 1e4], |loss| loss.nu),
+    ];
 }
 
 impl Default for MarginLoss {
@@ -44,14 +55,16 @@ impl MarginLoss {
             false => 0.0,
         }
     }
+}
 
-    pub(super) fn terms(&self, distance: Distance) -> Terms {
+impl Formula for MarginLoss {
+    fn terms(&self, distance: Distance) -> Option<Terms> {
         let beta = side(distance, self.beta);
-        Terms {
+        Some(Terms {
             form: Form::Margin,
             scales: [self.pull(distance), 0.0],
             margins: [beta + self.margin, beta - self.margin],
             proxies: None,
-        }
+        })
     }
 }

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Terms, side};
+use super::terms::{Formula, Terms, side};
 use crate::cpu::Distance;
 use crate::kernels::row_loss::Form;
+use crate::rules::arguments::{Argument, Part};
 
 /// `log(1 + sum exp(alpha (base - s_ap))) / alpha + log(1 + sum exp(beta (s_an - base))) / beta` of each anchor, averaged
 /// over all anchors (Wang et al. 2019). By distance the signs turn.
@@ -19,6 +20,15 @@ pub struct MultiSimilarityLoss {
     pub base: f64,
 }
 
+impl Part for MultiSimilarityLoss {
+    const PML: &str = "MultiSimilarityLoss";
+    const ARGUMENTS: &[Argument<Self>] = &[
+        Argument::scale("alpha", |loss| loss.alpha),
+        Argument::scale("beta", |loss| loss.beta),
+        Argument::margin("base", |loss| loss.base),
+    ];
+}
+
 impl Default for MultiSimilarityLoss {
     fn default() -> Self {
         Self {
@@ -29,13 +39,13 @@ impl Default for MultiSimilarityLoss {
     }
 }
 
-impl MultiSimilarityLoss {
-    pub(super) fn terms(&self, distance: Distance) -> Terms {
-        Terms {
+impl Formula for MultiSimilarityLoss {
+    fn terms(&self, distance: Distance) -> Option<Terms> {
+        Some(Terms {
             form: Form::MultiSimilarity,
             scales: [self.alpha, self.beta],
             margins: [side(distance, self.base); 2],
             proxies: None,
-        }
+        })
     }
 }

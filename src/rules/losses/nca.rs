@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Terms;
+use super::terms::{Formula, Terms};
+use crate::cpu::Distance;
 use crate::kernels::row_loss::Form;
+use crate::rules::arguments::{Argument, Part};
 
 /// `-log(sum over positives e^(k s_ap) / sum over all others e^(k s_aj))` of every row with a positive, averaged over them. By
 /// distance `s` is minus the distance. PML's own default, squared distance, is this by cosine with twice its `softmax_scale`.
@@ -15,6 +17,12 @@ pub struct NcaLoss {
     pub softmax_scale: f64,
 }
 
+impl Part for NcaLoss {
+    const PML: &str = "NCALoss";
+    const ARGUMENTS: &[Argument<Self>] =
+        &[Argument::scale("softmax_scale", |loss| loss.softmax_scale)];
+}
+
 impl Default for NcaLoss {
     /// PML's default of 1 suits rows of any length; similarities of unit rows differ by 2 at most.
     fn default() -> Self {
@@ -24,13 +32,13 @@ impl Default for NcaLoss {
     }
 }
 
-impl NcaLoss {
-    pub(super) fn terms(&self) -> Terms {
-        Terms {
+impl Formula for NcaLoss {
+    fn terms(&self, _: Distance) -> Option<Terms> {
+        Some(Terms {
             form: Form::Softmax,
             scales: [self.softmax_scale; 2],
             margins: [0.0; 2],
             proxies: None,
-        }
+        })
     }
 }

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ProxyStart, ProxyTerms, Terms};
+use super::terms::{Formula, PROXY_LR, ProxyStart, ProxyTerms, Terms};
+use crate::cpu::Distance;
 use crate::kernels::row_loss::Form;
+use crate::rules::arguments::{Argument, Part};
 
 /// `-log(e^(s_y / t) / sum over classes e^(s_c / t))` of every row, averaged; `s_c` is its similarity with the proxy of class `c`,
 /// and `y` its own class: the cross-entropy of a linear classifier whose weights have unit length.
@@ -16,18 +18,26 @@ pub struct NormalizedSoftmaxLoss {
     pub proxy_lr: f64,
 }
 
+impl Part for NormalizedSoftmaxLoss {
+    const PML: &str = "NormalizedSoftmaxLoss";
+    const ARGUMENTS: &[Argument<Self>] = &[
+        Argument::temperature("temperature", |loss| loss.temperature),
+        Argument::lr("proxy_lr", |loss| loss.proxy_lr),
+    ];
+}
+
 impl Default for NormalizedSoftmaxLoss {
     fn default() -> Self {
         Self {
             temperature: 0.05,
-            proxy_lr: super::PROXY_LR,
+            proxy_lr: PROXY_LR,
         }
     }
 }
 
-impl NormalizedSoftmaxLoss {
-    pub(super) fn terms(&self) -> Terms {
-        Terms {
+impl Formula for NormalizedSoftmaxLoss {
+    fn terms(&self, _: Distance) -> Option<Terms> {
+        Some(Terms {
             form: Form::Softmax,
             scales: [1.0 / self.temperature; 2],
             margins: [0.0; 2],
@@ -38,6 +48,6 @@ impl NormalizedSoftmaxLoss {
                 lr: self.proxy_lr,
                 start: ProxyStart::Normal,
             }),
-        }
+        })
     }
 }

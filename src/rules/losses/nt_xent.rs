@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Terms;
+use super::terms::{Formula, Terms};
+use crate::cpu::Distance;
 use crate::kernels::row_loss::Form;
+use crate::rules::arguments::{Argument, Part};
 
 /// `-log(e^(s_ap / t) / (e^(s_ap / t) + sum e^(s_an / t)))` of every positive pair, averaged over them: the anchor's other
 /// positives are not in the denominator. By distance `s` is minus the distance.
@@ -14,19 +16,26 @@ pub struct NtXentLoss {
     pub temperature: f64,
 }
 
+impl Part for NtXentLoss {
+    const PML: &str = "NTXentLoss";
+    const ARGUMENTS: &[Argument<Self>] = &[Argument::temperature("temperature", |loss| {
+        loss.temperature
+    })];
+}
+
 impl Default for NtXentLoss {
     fn default() -> Self {
         Self { temperature: 0.07 }
     }
 }
 
-impl NtXentLoss {
-    pub(super) fn terms(&self) -> Terms {
-        Terms {
+impl Formula for NtXentLoss {
+    fn terms(&self, _: Distance) -> Option<Terms> {
+        Some(Terms {
             form: Form::NtXent,
             scales: [1.0 / self.temperature; 2],
             margins: [0.0; 2],
             proxies: None,
-        }
+        })
     }
 }

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ProxyStart, ProxyTerms, Terms};
+use super::terms::{Formula, PROXY_LR, ProxyStart, ProxyTerms, Terms};
+use crate::cpu::Distance;
 use crate::kernels::row_loss::Form;
+use crate::rules::arguments::{Argument, Part};
 
 /// `log(1 + sum over rows of the class e^(-alpha (s - margin)))`, averaged over the proxies with such rows, plus `log(1 + sum
 /// over other rows e^(alpha (s + margin)))`, averaged over all proxies. `s` is the similarity of a row with the proxy.
@@ -18,19 +20,28 @@ pub struct ProxyAnchorLoss {
     pub proxy_lr: f64,
 }
 
+impl Part for ProxyAnchorLoss {
+    const PML: &str = "ProxyAnchorLoss";
+    const ARGUMENTS: &[Argument<Self>] = &[
+        Argument::margin("margin", |loss| loss.margin),
+        Argument::scale("alpha", |loss| loss.alpha),
+        Argument::lr("proxy_lr", |loss| loss.proxy_lr),
+    ];
+}
+
 impl Default for ProxyAnchorLoss {
     fn default() -> Self {
         Self {
             margin: 0.1,
             alpha: 32.0,
-            proxy_lr: super::PROXY_LR,
+            proxy_lr: PROXY_LR,
         }
     }
 }
 
-impl ProxyAnchorLoss {
-    pub(super) fn terms(&self) -> Terms {
-        Terms {
+impl Formula for ProxyAnchorLoss {
+    fn terms(&self, _: Distance) -> Option<Terms> {
+        Some(Terms {
             form: Form::ProxyAnchor,
             scales: [self.alpha; 2],
             margins: [self.margin, -self.margin],
@@ -41,6 +52,6 @@ impl ProxyAnchorLoss {
                 lr: self.proxy_lr,
                 start: ProxyStart::KaimingNormal,
             }),
-        }
+        })
     }
 }

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ProxyStart, ProxyTerms, Terms};
+use super::terms::{Formula, PROXY_LR, ProxyStart, ProxyTerms, Terms};
+use crate::cpu::Distance;
 use crate::kernels::row_loss::Form;
+use crate::rules::arguments::{Argument, Part};
 
 /// `-log(e^(k s_y) / sum over classes e^(k s_c))` of every row, averaged; `s_c` is its similarity with the proxy of class `c`, and
 /// `y` its own class. By distance `s` is minus the distance. PML's own default, squared distance, is this by cosine with twice its
@@ -17,19 +19,27 @@ pub struct ProxyNcaLoss {
     pub proxy_lr: f64,
 }
 
+impl Part for ProxyNcaLoss {
+    const PML: &str = "ProxyNCALoss";
+    const ARGUMENTS: &[Argument<Self>] = &[
+        Argument::scale("softmax_scale", |loss| loss.softmax_scale),
+        Argument::lr("proxy_lr", |loss| loss.proxy_lr),
+    ];
+}
+
 impl Default for ProxyNcaLoss {
     /// PML's default of 1 suits rows of any length; similarities of unit rows differ by 2 at most.
     fn default() -> Self {
         Self {
             softmax_scale: 16.0,
-            proxy_lr: super::PROXY_LR,
+            proxy_lr: PROXY_LR,
         }
     }
 }
 
-impl ProxyNcaLoss {
-    pub(super) fn terms(&self) -> Terms {
-        Terms {
+impl Formula for ProxyNcaLoss {
+    fn terms(&self, _: Distance) -> Option<Terms> {
+        Some(Terms {
             form: Form::Softmax,
             scales: [self.softmax_scale; 2],
             margins: [0.0; 2],
@@ -40,6 +50,6 @@ impl ProxyNcaLoss {
                 lr: self.proxy_lr,
                 start: ProxyStart::Normal,
             }),
-        }
+        })
     }
 }

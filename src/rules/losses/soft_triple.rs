@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ProxyStart, ProxyTerms, Terms};
+use super::terms::{Formula, PROXY_LR_OF_SEVERAL, ProxyStart, ProxyTerms, Terms};
+use crate::cpu::Distance;
 use crate::kernels::row_loss::Form;
+use crate::rules::arguments::{Argument, Part};
 
 /// The cross-entropy of `la S_c` over classes `c`, averaged over rows, with `margin` taken off that of the own class. `S_c` is the
 /// mean of a row's similarities with the `centers_per_class` proxies of the class, weighted by their softmax over `gamma`.
@@ -22,6 +24,17 @@ pub struct SoftTripleLoss {
     pub proxy_lr: f64,
 }
 
+impl Part for SoftTripleLoss {
+    const PML: &str = "SoftTripleLoss";
+    const ARGUMENTS: &[Argument<Self>] = &[
+        Argument::per_class("centers_per_class", |loss| loss.centers_per_class as f64),
+        Argument::scale("la", |loss| loss.la),
+        Argument::temperature("gamma", |loss| loss.gamma),
+        Argument::margin("margin", |loss| loss.margin),
+        Argument::lr("proxy_lr", |loss| loss.proxy_lr),
+    ];
+}
+
 impl Default for SoftTripleLoss {
     fn default() -> Self {
         Self {
@@ -29,14 +42,14 @@ impl Default for SoftTripleLoss {
             la: 20.0,
             gamma: 0.1,
             margin: 0.01,
-            proxy_lr: super::PROXY_LR_OF_SEVERAL,
+            proxy_lr: PROXY_LR_OF_SEVERAL,
         }
     }
 }
 
-impl SoftTripleLoss {
-    pub(super) fn terms(&self) -> Terms {
-        Terms {
+impl Formula for SoftTripleLoss {
+    fn terms(&self, _: Distance) -> Option<Terms> {
+        Some(Terms {
             form: Form::Softmax,
             scales: [self.la; 2],
             margins: [self.margin, 0.0],
@@ -47,6 +60,6 @@ impl SoftTripleLoss {
                 lr: self.proxy_lr,
                 start: ProxyStart::KaimingUniform,
             }),
-        }
+        })
     }
 }

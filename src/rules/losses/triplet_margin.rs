@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::terms::{Formula, Terms, sum_of_terms};
 use crate::base::forecast::Path;
+use crate::cpu::Distance;
+use crate::rules::arguments::{Argument, Part};
 use crate::rules::miners::MiningCounts;
 
 /// The hinge on `s_an - s_ap + margin`, averaged over the triplets with a loss above zero (`AvgNonZeroReducer`).
@@ -18,6 +21,11 @@ pub struct TripletMarginLoss {
     pub swap: bool,
     /// Replaces `max(0, x)` by `log(1 + exp(x))`, with `x = s_an - s_ap + margin`: every mined triplet then has a loss above zero.
     pub smooth_loss: bool,
+}
+
+impl Part for TripletMarginLoss {
+    const PML: &str = "TripletMarginLoss";
+    const ARGUMENTS: &[Argument<Self>] = &[Argument::margin("margin", |loss| loss.margin)];
 }
 
 impl Default for TripletMarginLoss {
@@ -44,11 +52,18 @@ impl TripletMarginLoss {
     /// Loss of a step, from its report. The rows' terms there add up to the sum over active triplets of `v_an - v_ap` on
     /// [`Path::Ranks`], and of the losses themselves on [`Path::Rows`].
     pub(crate) fn read(&self, report: &[u32], counts: &MiningCounts, path: Path) -> f64 {
-        let sum = super::sum_of_terms(report, counts.anchors as usize);
+        let sum = sum_of_terms(report, counts.anchors as usize);
         match path {
             Path::Ranks => self.mean(sum, counts.active),
             Path::Rows => sum / counts.active.max(1) as f64,
         }
+    }
+}
+
+impl Formula for TripletMarginLoss {
+    /// None: it is a loss of triplets.
+    fn terms(&self, _: Distance) -> Option<Terms> {
+        None
     }
 }
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::error::{Error, Result};
 use crate::cpu::Distance;
 use crate::kernels::select::{Keep, Selection, Side};
+use crate::rules::arguments::Part;
 
 /// Keeps one positive and one negative of each anchor, each by its own strategy, or all of one of the two; of equals the
 /// first.
@@ -61,6 +62,10 @@ impl Strategy {
             range: range.map_or(Side::ALL.range, |range| distance.range(range)),
         }
     }
+}
+
+impl Part for BatchEasyHardMiner {
+    const PML: &str = "BatchEasyHardMiner";
 }
 
 impl Default for BatchEasyHardMiner {

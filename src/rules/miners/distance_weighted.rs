@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::error::{Error, Result};
 use crate::cpu::Distance;
 use crate::kernels::draw::Drawing;
 use crate::kernels::select::{Choice, Selection};
+use crate::rules::arguments::{Argument, Part};
 
 /// Draws triplets at random, for each anchor as many as its class has references. The positive is drawn uniformly; the
 /// negative with a weight of one over the density of its distance on the sphere. Both may come again.
@@ -29,6 +29,16 @@ pub struct DistanceWeightedMiner {
     pub seed: u64,
 }
 
+impl Part for DistanceWeightedMiner {
+    const PML: &str = "DistanceWeightedMiner";
+    const ARGUMENTS: &[Argument<Self>] = &[
+        Argument::above("cutoff", [0.0, 2.0], |miner| miner.cutoff),
+        Argument::above("nonzero_loss_cutoff", [0.0, 2.0], |miner| {
+            miner.nonzero_loss_cutoff
+        }),
+    ];
+}
+
 impl Default for DistanceWeightedMiner {
     fn default() -> Self {
         Self {
@@ -49,21 +59,6 @@ impl DistanceWeightedMiner {
             }),
             ..Selection::all(distance)
         }
-    }
-
-    /// Checks the arguments against their ranges.
-    pub(crate) fn check(&self) -> Result<()> {
-        for (name, value) in [
-            ("cutoff", self.cutoff),
-            ("nonzero_loss_cutoff", self.nonzero_loss_cutoff),
-        ] {
-            if !(value > 0.0 && value <= 2.0) {
-                return Err(Error::Config(format!(
-                    "miner.{name} is {value}: it must be above 0 and at most 2"
-                )));
-            }
-        }
-        Ok(())
     }
 
     /// The largest finite logarithm of a weight in an anchor's row. References of its own class count as 0, as in PML. The weights

@@ -5,12 +5,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpu::Distance;
 use crate::kernels::select::{Choice, Selection};
+use crate::rules::arguments::Part;
 
 /// Chooses one negative for every anchor and positive: the nearest that is strictly farther than the positive, or the farthest of
 /// all if there is none; of equals the first reference. It has no arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FacenetSemihardMiner {}
+
+impl Part for FacenetSemihardMiner {
+    const PML: &str = "";
+}
 
 impl FacenetSemihardMiner {
     pub(super) fn selection(&self, distance: Distance) -> Selection {

@@ -18,11 +18,12 @@ pub use multi_similarity::MultiSimilarityMiner;
 pub use pair_margin::PairMarginMiner;
 pub use triplet_margin::{TripletMarginMiner, TypeOfTriplets};
 
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::cpu::Distance;
 use crate::kernels::row_loss::PairTotal;
 use crate::kernels::select::Selection;
 use crate::kernels::triplet_margin::{Kind, Total};
+use crate::rules::arguments::{self, Facts};
 
 /// A miner and its arguments; names and arguments are PML's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -107,25 +108,33 @@ impl Miner {
         }
     }
 
+    /// The miner of its own file, if there is one.
+    fn own(&self) -> Option<&dyn Facts> {
+        Some(match self {
+            Self::None => return None,
+            Self::TripletMargin(miner) => miner,
+            Self::BatchHard(miner) => miner,
+            Self::BatchEasyHard(miner) => miner,
+            Self::MultiSimilarity(miner) => miner,
+            Self::PairMargin(miner) => miner,
+            Self::FacenetSemihard(miner) => miner,
+            Self::DistanceWeighted(miner) => miner,
+        })
+    }
+
+    /// Its class in PML, if PML has one.
+    pub(crate) fn pml(&self) -> Option<&'static str> {
+        let class = self.own()?.pml();
+        (!class.is_empty()).then_some(class)
+    }
+
     /// Checks every argument against its range.
     pub(crate) fn check(&self) -> Result<()> {
-        let margins = match self {
-            Self::None | Self::BatchHard(_) | Self::FacenetSemihard(_) => vec![],
-            Self::DistanceWeighted(miner) => return miner.check(),
-            Self::TripletMargin(miner) => vec![("margin", miner.margin)],
-            Self::BatchEasyHard(miner) => return miner.check(),
-            Self::MultiSimilarity(miner) => vec![("epsilon", miner.epsilon)],
-            Self::PairMargin(miner) => vec![
-                ("pos_margin", miner.pos_margin),
-                ("neg_margin", miner.neg_margin),
-            ],
-        };
-        match margins.iter().find(|(_, m)| !(-4.0..=4.0).contains(m)) {
-            None => Ok(()),
-            Some((key, value)) => Err(Error::Config(format!(
-                "miner.{key} is {value}: it must be between -4 and 4"
-            ))),
+        if let Self::BatchEasyHard(miner) = self {
+            miner.check()?;
         }
+        self.own()
+            .map_or(Ok(()), |miner| arguments::check("miner", miner))
     }
 
     /// Reads the counts off a report of the kernels.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpu::Distance;
 use crate::kernels::select::{Keep, Selection, Side};
+use crate::rules::arguments::{Argument, Part};
 
 /// Keeps positives with `s - epsilon` below the similarity of the nearest negative, and negatives with `s + epsilon` above that
 /// of the farthest positive; both strictly.
@@ -12,6 +13,11 @@ use crate::kernels::select::{Keep, Selection, Side};
 pub struct MultiSimilarityMiner {
     /// The tolerance, a difference of cosines: larger keeps more.
     pub epsilon: f64,
+}
+
+impl Part for MultiSimilarityMiner {
+    const PML: &str = "MultiSimilarityMiner";
+    const ARGUMENTS: &[Argument<Self>] = &[Argument::margin("epsilon", |miner| miner.epsilon)];
 }
 
 impl Default for MultiSimilarityMiner {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpu::Distance;
 use crate::kernels::select::{Selection, Side};
+use crate::rules::arguments::{Argument, Part};
 
 /// Keeps positives that are farther than `pos_margin` and negatives that are nearer than `neg_margin`, both strictly.
 ///
@@ -16,6 +17,14 @@ pub struct PairMarginMiner {
     pub pos_margin: f64,
     /// The margin of negatives: farther ones are not kept.
     pub neg_margin: f64,
+}
+
+impl Part for PairMarginMiner {
+    const PML: &str = "PairMarginMiner";
+    const ARGUMENTS: &[Argument<Self>] = &[
+        Argument::margin("pos_margin", |miner| miner.pos_margin),
+        Argument::margin("neg_margin", |miner| miner.neg_margin),
+    ];
 }
 
 impl Default for PairMarginMiner {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::kernels::triplet_margin::Kind;
+use crate::rules::arguments::{Argument, Part};
 
 /// Keeps every triplet whose `s_ap - s_an` lies in a band; bounds are inclusive above, as in PML.
 ///
@@ -38,6 +39,11 @@ impl TypeOfTriplets {
         ("hard", "hard"),
         ("easy", "easy"),
     ];
+}
+
+impl Part for TripletMarginMiner {
+    const PML: &str = "TripletMarginMiner";
+    const ARGUMENTS: &[Argument<Self>] = &[Argument::margin("margin", |miner| miner.margin)];
 }
 
 impl Default for TripletMarginMiner {

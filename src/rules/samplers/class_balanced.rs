@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Classes, Draw, Saved, saved};
 use crate::base::rng::{self, Rng};
+use crate::rules::arguments::Part;
 
 /// Draws a class at random for each row of a batch, then a row of it: every class is as frequent as every other.
 ///
@@ -13,6 +14,10 @@ use crate::base::rng::{self, Rng};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClassBalancedSampler {}
+
+impl Part for ClassBalancedSampler {
+    const PML: &str = "";
+}
 
 /// The batches of a [`ClassBalancedSampler`].
 #[derive(Debug)]

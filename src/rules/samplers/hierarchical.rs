@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Classes, Draw, Saved, SuperClass, batches_touched, check_that, draw_of_class, saved};
 use crate::base::error::{Error, Result};
 use crate::base::rng::Rng;
+use crate::rules::arguments::Part;
 
 /// The most batches of an epoch, whose tuples are all listed.
 const MOST_BATCHES: usize = 1 << 22;
@@ -27,6 +28,10 @@ pub struct HierarchicalSampler {
     pub super_classes_per_batch: usize,
     /// Batches of each tuple of super-classes in an epoch, 1 to 1000.
     pub batches_per_super_tuple: usize,
+}
+
+impl Part for HierarchicalSampler {
+    const PML: &str = "HierarchicalSampler";
 }
 
 impl Default for HierarchicalSampler {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Classes, Draw, Saved, batches_touched, check_classes, draw_of_class, saved};
 use crate::base::error::Result;
 use crate::base::rng::Rng;
+use crate::rules::arguments::Part;
 
 /// Draws `batch_size / m` classes at random for each batch, all different, and `m` rows of each.
 ///
@@ -16,6 +17,10 @@ use crate::base::rng::Rng;
 pub struct MPerClassSampler {
     /// Rows of each class in a batch, at least 2 and a divisor of `batch_size`. PML has no default.
     pub m: usize,
+}
+
+impl Part for MPerClassSampler {
+    const PML: &str = "MPerClassSampler";
 }
 
 impl Default for MPerClassSampler {

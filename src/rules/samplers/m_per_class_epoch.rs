@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Classes, Draw, Saved, batches_touched, check_classes, saved};
 use crate::base::error::Result;
 use crate::base::rng::Rng;
+use crate::rules::arguments::Part;
 
 /// Draws `batch_size / m` groups for each batch, of `m` rows of one class each, so that an epoch draws every row.
 ///
@@ -23,6 +24,11 @@ use crate::base::rng::Rng;
 pub struct MPerClassEpochSampler {
     /// Rows of a group, at least 2 and a divisor of `batch_size`.
     pub m: usize,
+}
+
+impl Part for MPerClassEpochSampler {
+    /// The nearest: it draws rows at random, in no epochs.
+    const PML: &str = "MPerClassSampler";
 }
 
 impl Default for MPerClassEpochSampler {

@@ -14,20 +14,21 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use class_balanced::ClassBalanced;
 pub use class_balanced::ClassBalancedSampler;
-pub(crate) use hierarchical::Hierarchical;
 pub use hierarchical::HierarchicalSampler;
-pub(crate) use m_per_class::MPerClass;
 pub use m_per_class::MPerClassSampler;
-pub(crate) use m_per_class_epoch::MPerClassEpoch;
 pub use m_per_class_epoch::MPerClassEpochSampler;
 pub(crate) use saved::Saved;
-pub(crate) use shuffled::Shuffled;
 pub use shuffled::ShuffledSampler;
 
 use crate::base::error::{Error, Result};
 use crate::base::rng::{self, Rng};
+use crate::rules::arguments::Part as _;
+use class_balanced::ClassBalanced;
+use hierarchical::Hierarchical;
+use m_per_class::MPerClass;
+use m_per_class_epoch::MPerClassEpoch;
+use shuffled::Shuffled;
 
 /// A sampler and its arguments; names and arguments are PML's, if PML has them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -134,6 +135,42 @@ impl Sampler {
             }
             Self::Hierarchical(sampler) => sampler.check(batch_size),
         }
+    }
+
+    /// Its class in PML, or the nearest; empty if PML has none.
+    pub(crate) fn pml(&self) -> &'static str {
+        match self {
+            Self::Shuffled(_) => ShuffledSampler::PML,
+            Self::MPerClass(_) => MPerClassSampler::PML,
+            Self::MPerClassEpoch(_) => MPerClassEpochSampler::PML,
+            Self::ClassBalanced(_) => ClassBalancedSampler::PML,
+            Self::Hierarchical(_) => HierarchicalSampler::PML,
+        }
+    }
+
+    /// Its batches of these rows, which are those of the classes; `super_classes` gives those that a text column says.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if a batch needs more rows or classes than there are, or that column is missing.
+    pub(crate) fn draw(
+        &self,
+        rows: &[u32],
+        classes: Classes,
+        super_classes: impl FnOnce(&str) -> Result<Vec<SuperClass>>,
+        batch_size: usize,
+    ) -> Result<Box<dyn Draw>> {
+        Ok(match self {
+            Self::Shuffled(_) => Box::new(Shuffled::new(rows, &classes, batch_size)?),
+            Self::MPerClass(sampler) => Box::new(MPerClass::new(classes, sampler, batch_size)?),
+            Self::MPerClassEpoch(sampler) => {
+                Box::new(MPerClassEpoch::new(classes, sampler, batch_size)?)
+            }
+            Self::ClassBalanced(_) => Box::new(ClassBalanced::new(classes, batch_size)),
+            Self::Hierarchical(sampler) => {
+                let supers = super_classes(&sampler.outer_label)?;
+                Box::new(Hierarchical::new(supers, sampler, batch_size)?)
+            }
+        })
     }
 }
 

@@ -6,11 +6,16 @@ use serde::{Deserialize, Serialize};
 use super::{Classes, Draw, Saved};
 use crate::base::error::{Error, Result};
 use crate::base::rng::Rng;
+use crate::rules::arguments::Part;
 
 /// Draws the rows in a new random order each epoch, no row twice; the last ones, which do not fill a batch, are left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShuffledSampler {}
+
+impl Part for ShuffledSampler {
+    const PML: &str = "";
+}
 
 /// The batches of a [`ShuffledSampler`].
 #[derive(Debug)]

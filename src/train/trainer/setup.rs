@@ -30,7 +30,7 @@ use crate::model::proxies::ProxySpec;
 use crate::model::row_weights::RowWeights;
 use crate::model::unit_rows::TILE_ROWS;
 use crate::rules::config::{Split, TrainConfig};
-use crate::rules::losses::{MiningRule, Operands};
+use crate::rules::mining_rule::{MiningRule, Operands};
 use crate::search::evaluation::{self, Cut, EvaluationSpec, Evaluator};
 use crate::search::knn::Seeker;
 use crate::train::batches::Batches;

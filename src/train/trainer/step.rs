@@ -15,7 +15,7 @@ use crate::kernels::{drift, normalize, optimizer, stride};
 use crate::mining::mining_pass::MiningPass;
 use crate::mining::row_pass::Turn;
 use crate::model::proxies::Proxies;
-use crate::rules::losses::{MiningRule, Operands, Round};
+use crate::rules::mining_rule::{MiningRule, Operands, Round};
 
 /// Number of a step, and the positions of its rows and its report.
 #[derive(Clone, Copy)]
