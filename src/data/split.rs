@@ -9,6 +9,13 @@ use crate::base::quote::quoted;
 use crate::base::rng;
 use crate::rules::config::{Split, TrainConfig};
 
+/// Rows of the class of median size up to which whole classes are held out: a random split leaves a class's rows alone on each
+/// side.
+const FEW_ROWS: u32 = 4;
+
+/// Number of classes from which on whole classes can be held out.
+const CLASSES_TO_PART: usize = 20;
+
 /// The column that tells the rows of a second file from those of the first.
 pub(super) const SIDE_COLUMN: &str = "side";
 
@@ -283,6 +290,32 @@ fn side_of(cell: &str) -> Option<Side> {
 }
 
 impl Dataset {
+    /// Notes if another split than a random one suits these rows.
+    pub(super) fn note_split(&mut self) {
+        let note = if let Some(column) = self.split_column() {
+            format!(
+                "the column {} reads like a split, and says which rows train, steer and are tested unless split is set to another",
+                quoted(column)
+            )
+        } else if let Some(rows) = self.few_rows_a_class() {
+            format!(
+                "at least half of the classes have {rows} rows or fewer: unless split is set or a test file is given, whole classes are held \
+                 out (split=by-class-shuffled), so that a tested row has another of its class beside it"
+            )
+        } else {
+            return;
+        };
+        self.notes.push(note);
+    }
+
+    /// Rows of the class of median size, if they are so few that a random split would part them.
+    pub(super) fn few_rows_a_class(&self) -> Option<u32> {
+        let mut sizes = self.class_sizes();
+        order::sort_numbers(&mut sizes);
+        let middle = *sizes.get(sizes.len() / 2)?;
+        (sizes.len() >= CLASSES_TO_PART && middle <= FEW_ROWS).then_some(middle)
+    }
+
     /// The first column that reads like a split: each of its cells names a side, and some but not all name training.
     pub(super) fn split_column(&self) -> Option<&str> {
         let reads = |values: &Texts| {
