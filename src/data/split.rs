@@ -177,61 +177,12 @@ impl Sides {
         for (row, group) in (0..).zip(&groups) {
             rows[*group as usize].push(row);
         }
-        let sizes = dataset.class_sizes();
-        // Number of rows of each class, by group.
-        let classes = rows.iter().map(|rows: &Vec<u32>| {
-            let mut labels = dataset.labels_of(rows);
-            order::sort_numbers(&mut labels);
-            let runs = labels.chunk_by(|a, b| a == b);
-            runs.map(|run| (run[0] as usize, run.len() as f64))
-                .collect()
-        });
-        let classes: Vec<Vec<(usize, f64)>> = classes.collect();
-        let tested = config.test_fraction;
-        let steering = (1.0 - tested) * config.validation_fraction;
-        let parts = [1.0 - tested - steering, tested, steering];
-        // A side without a fraction needs no group; if groups are few, validation gives way first, then the test.
-        let mut fewest = FEWEST_GROUPS;
-        fewest[2] += usize::from(count >= GROUPS_TO_FIT);
-        for (fewest, part) in fewest.iter_mut().zip(parts) {
-            if part <= 0.0 {
-                *fewest = 0;
-            }
-        }
-        for side in [2, 1] {
-            let over = fewest.iter().sum::<usize>().saturating_sub(count);
-            fewest[side] -= over.min(fewest[side]);
-        }
+        let dealing = Dealing::new(dataset, &rows, config);
         let mut order: Vec<usize> = (0..count).collect();
         let mut best: Option<(f64, Vec<usize>)> = None;
         for _ in 0..GROUP_ORDERS {
             order.shuffle(&mut rng);
-            let missing = |part: f64| sizes.iter().map(|size| part * f64::from(*size)).collect();
-            let mut missing: [Vec<f64>; 3] = parts.map(missing);
-            let mut wanted = fewest;
-            let mut side_of = vec![0; count];
-            for (done, group) in order.iter().enumerate() {
-                let is_short = wanted.iter().sum::<usize>() >= count - done;
-                let gain = |side: usize| -> f64 {
-                    let of_class = |(class, rows): &(usize, f64)| {
-                        missing[side][*class] * rows / f64::from(sizes[*class])
-                    };
-                    classes[*group].iter().map(of_class).sum()
-                };
-                let may = |side: &usize| parts[*side] > 0.0 && (!is_short || wanted[*side] > 0);
-                let most = |a: &usize, b: &usize| gain(*a).total_cmp(&gain(*b)).then(b.cmp(a));
-                let side = (0..3).filter(may).max_by(most).unwrap_or(0);
-                for (class, rows) in &classes[*group] {
-                    missing[side][*class] -= rows;
-                }
-                wanted[side] = wanted[side].saturating_sub(1);
-                side_of[*group] = side;
-            }
-            let off = missing
-                .iter()
-                .flat_map(|missing| missing.iter().zip(&sizes));
-            let off = off.map(|(missing, size)| missing * missing / f64::from(*size).max(1.0));
-            let off: f64 = off.sum();
+            let (off, side_of) = dealing.deal(&order);
             if best.as_ref().is_none_or(|(least, _)| off < *least) {
                 best = Some((off, side_of));
             }
@@ -276,6 +227,81 @@ impl Sides {
             sides.validation = sides.train.split_off(keep);
         }
         Ok(sides)
+    }
+}
+
+/// Whole groups that are dealt to the sides: train, test and validation.
+struct Dealing {
+    /// Number of rows of each class, by group.
+    classes: Vec<Vec<(usize, f64)>>,
+    /// Rows of each class.
+    sizes: Vec<u32>,
+    /// Share of the rows that each side shall have, and its groups at least.
+    parts: [f64; 3],
+    fewest: [usize; 3],
+}
+
+impl Dealing {
+    fn new(dataset: &Dataset, rows: &[Vec<u32>], config: &TrainConfig) -> Self {
+        let classes = rows.iter().map(|rows: &Vec<u32>| {
+            let mut labels = dataset.labels_of(rows);
+            order::sort_numbers(&mut labels);
+            let runs = labels.chunk_by(|a, b| a == b);
+            runs.map(|run| (run[0] as usize, run.len() as f64))
+                .collect()
+        });
+        let tested = config.test_fraction;
+        let steering = (1.0 - tested) * config.validation_fraction;
+        let parts = [1.0 - tested - steering, tested, steering];
+        // A side without a fraction needs no group; if groups are few, validation gives way first, then the test.
+        let mut fewest = FEWEST_GROUPS;
+        fewest[2] += usize::from(rows.len() >= GROUPS_TO_FIT);
+        for (fewest, part) in fewest.iter_mut().zip(parts) {
+            if part <= 0.0 {
+                *fewest = 0;
+            }
+        }
+        for side in [2, 1] {
+            let over = fewest.iter().sum::<usize>().saturating_sub(rows.len());
+            fewest[side] -= over.min(fewest[side]);
+        }
+        Self {
+            classes: classes.collect(),
+            sizes: dataset.class_sizes(),
+            parts,
+            fewest,
+        }
+    }
+
+    /// Side of each group if they are dealt in this order, each to the side that misses its rows most; and how far the sides are
+    /// off their shares.
+    fn deal(&self, order: &[usize]) -> (f64, Vec<usize>) {
+        let Self { classes, sizes, .. } = self;
+        let (parts, count) = (self.parts, order.len());
+        let missing = |part: f64| sizes.iter().map(|size| part * f64::from(*size)).collect();
+        let mut missing: [Vec<f64>; 3] = parts.map(missing);
+        let mut wanted = self.fewest;
+        let mut side_of = vec![0; count];
+        for (done, group) in order.iter().enumerate() {
+            let is_short = wanted.iter().sum::<usize>() >= count - done;
+            let gain = |side: usize| -> f64 {
+                let of_class = |(class, rows): &(usize, f64)| {
+                    missing[side][*class] * rows / f64::from(sizes[*class])
+                };
+                classes[*group].iter().map(of_class).sum()
+            };
+            let may = |side: &usize| parts[*side] > 0.0 && (!is_short || wanted[*side] > 0);
+            let most = |a: &usize, b: &usize| gain(*a).total_cmp(&gain(*b)).then(b.cmp(a));
+            let side = (0..3).filter(may).max_by(most).unwrap_or(0);
+            for (class, rows) in &classes[*group] {
+                missing[side][*class] -= rows;
+            }
+            wanted[side] = wanted[side].saturating_sub(1);
+            side_of[*group] = side;
+        }
+        let off = missing.iter().flat_map(|missing| missing.iter().zip(sizes));
+        let off = off.map(|(missing, size)| missing * missing / f64::from(*size).max(1.0));
+        (off.sum(), side_of)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::data::{Choice, Labelled, Labels, Missing, Texts};
 
 /// A file whose arrays are known by name and shape, and not yet read.
 #[derive(Debug)]
-pub(in crate::data) struct Arrays<'a> {
+pub(crate) struct Arrays<'a> {
     name: &'a str,
     held: Held<'a>,
     arrays: Vec<Array>,
@@ -62,7 +62,7 @@ impl<'a> Arrays<'a> {
     /// # Errors
     /// [`Error::Data`] if the file is damaged, or holds none.
     #[cfg(feature = "hdf5")]
-    pub(in crate::data) fn of(file: &'a hdf5::Hdf5File) -> Result<Self> {
+    pub(crate) fn of(file: &'a hdf5::Hdf5File) -> Result<Self> {
         let (tree, arrays) = file.list()?;
         Ok(Self {
             name: file.name(),
@@ -72,7 +72,7 @@ impl<'a> Arrays<'a> {
     }
 
     /// The file's name.
-    pub(in crate::data) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.name
     }
 
@@ -383,7 +383,7 @@ pub(super) fn read_labelled(
 ///
 /// # Errors
 /// As [`read_labelled`].
-pub(in crate::data) fn read_features(
+pub(crate) fn read_features(
     mut arrays: Arrays<'_>,
     choice: Choice<'_>,
     say: &dyn Fn(Working),

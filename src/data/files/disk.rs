@@ -17,7 +17,7 @@ const PART_BYTES: usize = 1 << 20;
 
 /// A file that was opened.
 #[derive(Debug)]
-pub(in crate::data) enum Opened {
+pub(crate) enum Opened {
     /// A file on the disk, and its length.
     Disk(File, u64),
     /// A pipe from another program, or a file of unknown length.
@@ -28,7 +28,7 @@ pub(in crate::data) enum Opened {
 ///
 /// # Errors
 /// [`Error::Data`] when it is not there, may not be read, or is a folder or a device.
-pub(in crate::data) fn open(path: &Path) -> Result<Opened> {
+pub(crate) fn open(path: &Path) -> Result<Opened> {
     let name = shown(path);
     let refuse = |problem: String| Error::Data(format!("{name}: {problem}"));
     let failed = |error: std::io::Error| refuse(reason(&error));
@@ -61,7 +61,7 @@ fn is_pipe(_about: &std::fs::Metadata) -> bool {
 }
 
 /// A path as a message shows it.
-pub(in crate::data) fn shown(path: &Path) -> String {
+pub(crate) fn shown(path: &Path) -> String {
     plain(path.display().to_string().chars())
 }
 
@@ -130,7 +130,7 @@ impl NamedFile {
     }
 
     /// Reads an opened file to its end.
-    pub(in crate::data) fn whole(name: String, opened: Opened) -> Result<Self> {
+    pub(crate) fn whole(name: String, opened: Opened) -> Result<Self> {
         let (file, length) = match opened {
             Opened::Disk(file, packed) if Self::is_packed(&name) => {
                 return Self::inflated(name, file, packed);

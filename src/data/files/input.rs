@@ -30,7 +30,7 @@ const PART_BYTES: usize = 1 << 20;
 
 /// A file that is about to be read.
 #[derive(Debug)]
-pub(in crate::data) enum Input<'a> {
+pub(crate) enum Input<'a> {
     /// A file with its content, unpacked.
     Whole(Cow<'a, NamedFile>),
     /// An open file on the disk, with its length; a packed one is a table.
@@ -58,7 +58,7 @@ impl Input<'_> {
     /// # Errors
     /// As [`NamedFile::read`].
     #[cfg(not(target_arch = "wasm32"))]
-    pub(in crate::data) fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let name = disk::shown(path);
         #[cfg(feature = "parquet")]
         if let Some((title, files)) = super::parquet::shards(path) {
@@ -178,10 +178,7 @@ impl Input<'_> {
     ///
     /// # Errors
     /// As [`Arrays::open`], and the errors of `read`.
-    pub(in crate::data) fn arrays<T>(
-        self,
-        read: impl FnOnce(Arrays<'_>) -> Result<T>,
-    ) -> Result<T> {
+    pub(crate) fn arrays<T>(self, read: impl FnOnce(Arrays<'_>) -> Result<T>) -> Result<T> {
         #[cfg(feature = "hdf5")]
         if Format::of(self.name()) == Some(Format::Hdf5) {
             let file = match self {

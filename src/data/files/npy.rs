@@ -206,11 +206,7 @@ pub(crate) fn read_header(name: &str, start: &[u8], length: u64) -> Result<Heade
 /// # Errors
 /// As [`read_header`], and when the file cannot be read.
 #[cfg(not(target_arch = "wasm32"))]
-pub(in crate::data) fn open_header(
-    name: &str,
-    file: &mut std::fs::File,
-    bytes: u64,
-) -> Result<Header> {
+pub(crate) fn open_header(name: &str, file: &mut std::fs::File, bytes: u64) -> Result<Header> {
     use std::io::Seek as _;
 
     let failed = |error| disk::unreadable(name, &error);
@@ -255,6 +251,19 @@ fn parse(text: &str, data: usize) -> Result<Header, String> {
         _ => return Err(damaged()),
     };
     let shape = parse_shape(text)?;
+    let (kind, big_endian, item_bytes) = element(descr)?;
+    Ok(Header {
+        kind,
+        big_endian,
+        item_bytes,
+        fortran_order,
+        shape,
+        data,
+    })
+}
+
+/// Type, byte order (true for big-endian) and size of the elements that `descr` names.
+fn element(descr: &str) -> Result<(Kind, bool, usize), String> {
     let (order, letter, size) = match descr.as_bytes() {
         [order @ (b'<' | b'>' | b'|' | b'='), letter, size @ ..] => (*order, *letter, size),
         _ => return Err(format!("elements of type '{}' are not read", cut(descr))),
@@ -293,14 +302,7 @@ fn parse(text: &str, data: usize) -> Result<Header, String> {
             ));
         }
     };
-    Ok(Header {
-        kind,
-        big_endian: order == b'>',
-        item_bytes,
-        fortran_order,
-        shape,
-        data,
-    })
+    Ok((kind, order == b'>', item_bytes))
 }
 
 fn parse_shape(text: &str) -> Result<Vec<u64>, String> {
@@ -509,7 +511,7 @@ impl Header {
 
     /// Tells if the elements in the file are the bytes that this processor has in memory: little-endian f32.
     #[cfg(not(target_arch = "wasm32"))]
-    pub(in crate::data) fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         cfg!(target_endian = "little")
             && (self.kind, self.item_bytes, self.big_endian) == (Kind::Float, 4, false)
     }

@@ -72,6 +72,17 @@ enum Place {
     Parsed(usize),
 }
 
+/// Columns of the table that is made of those of a file.
+struct Laid {
+    names: Vec<String>,
+    /// Source of each.
+    places: Vec<Place>,
+    /// Those that are text, whatever they hold.
+    are_text: Vec<usize>,
+    /// The column of texts that hold the vector.
+    written: Option<usize>,
+}
+
 impl ParquetFile {
     /// Opens a file whose content is in memory.
     ///
@@ -174,27 +185,12 @@ impl ParquetFile {
         let is_left = |column: &Column| column.element.is_some() && Some(column.leaf) != vector;
         let lists = read.extract_if(.., |column| is_left(column));
         let lists: Vec<String> = lists.map(|column| column.name).collect();
-        let (mut names, mut places, mut are_text) = (Vec::new(), Vec::new(), Vec::new());
-        let mut written = None;
-        for (at, column) in read.iter().enumerate() {
-            if column.element.is_none() && Some(column.leaf) == vector {
-                written = Some(at);
-                names.extend((0..dim).map(|part| format!("{}[{part}]", column.name)));
-                places.extend((0..dim).map(Place::Parsed));
-                continue;
-            }
-            if column.element.is_some() {
-                names.extend((0..dim).map(|part| format!("{}[{part}]", column.name)));
-                places.extend((0..dim).map(|part| Place::Number(at, part)));
-                continue;
-            }
-            // Beside a vector numbers are no features.
-            if column.is_text || vector.is_some() {
-                are_text.push(names.len());
-            }
-            names.push(column.name.clone());
-            places.push(Place::Cell(at));
-        }
+        let Laid {
+            names,
+            places,
+            are_text,
+            written,
+        } = Laid::of(&read, vector, dim);
         let shards = std::iter::once(self).chain(others_of);
         let (mut rows, mut bytes) = (0u64, 0u64);
         for shard in shards.clone() {
@@ -231,23 +227,7 @@ impl ParquetFile {
         let note = taken
             .and_then(|taken| vectors::note(self.name(), &taken.name, choice.features, &lists));
         note.into_iter().for_each(|note| table.note(note));
-        if !index.is_empty() {
-            let names = listed(index.iter().map(String::as_str));
-            table.note(format!("left out, the index: {names}"));
-        }
-        let (decimals, left): (Vec<_>, Vec<_>) =
-            others.iter().partition(|(_, what)| *what == DECIMALS);
-        let named =
-            |columns: &[&(String, &str)]| listed(columns.iter().map(|(name, _)| name.as_str()));
-        if !left.is_empty() {
-            table.note(format!("left out, no number or text: {}", named(&left)));
-        }
-        if !decimals.is_empty() {
-            table.note(format!(
-                "left out, {DECIMALS}, {AS_FLOATS}: {}",
-                named(&decimals)
-            ));
-        }
+        note_left(&mut table, &index, &others);
         others.extend(
             lists
                 .into_iter()
@@ -452,6 +432,58 @@ impl ParquetFile {
                 first + row + 1
             ),
         })
+    }
+}
+
+impl Laid {
+    /// Lays out the columns; the one with the leaf `vector` holds `dim` features a row.
+    fn of(read: &[Column], vector: Option<usize>, dim: usize) -> Self {
+        let (mut names, mut places, mut are_text) = (Vec::new(), Vec::new(), Vec::new());
+        let mut written = None;
+        for (at, column) in read.iter().enumerate() {
+            if column.element.is_none() && Some(column.leaf) == vector {
+                written = Some(at);
+                names.extend((0..dim).map(|part| format!("{}[{part}]", column.name)));
+                places.extend((0..dim).map(Place::Parsed));
+                continue;
+            }
+            if column.element.is_some() {
+                names.extend((0..dim).map(|part| format!("{}[{part}]", column.name)));
+                places.extend((0..dim).map(|part| Place::Number(at, part)));
+                continue;
+            }
+            // Beside a vector numbers are no features.
+            if column.is_text || vector.is_some() {
+                are_text.push(names.len());
+            }
+            names.push(column.name.clone());
+            places.push(Place::Cell(at));
+        }
+        Self {
+            names,
+            places,
+            are_text,
+            written,
+        }
+    }
+}
+
+/// Notes on columns that are left out: those of the `index`, and `others` that are not read.
+fn note_left(table: &mut Table, index: &[String], others: &[(String, &'static str)]) {
+    if !index.is_empty() {
+        let names = listed(index.iter().map(String::as_str));
+        table.note(format!("left out, the index: {names}"));
+    }
+    let (decimals, left): (Vec<_>, Vec<_>) = others.iter().partition(|(_, what)| *what == DECIMALS);
+    let named = |columns: &[&(String, &str)]| listed(columns.iter().map(|(name, _)| name.as_str()));
+    if !left.is_empty() {
+        table.note(format!("left out, no number or text: {}", named(&left)));
+    }
+    if !decimals.is_empty() {
+        table.note(format!(
+            "left out, {DECIMALS}, {AS_FLOATS}: {}",
+            named(&decimals)
+        ));
     }
 }
 

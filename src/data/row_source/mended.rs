@@ -31,7 +31,7 @@ impl RowSource {
     ///
     /// # Errors
     /// [`crate::Error::Cells`] when nothing is left; [`crate::Error::Data`] when the file cannot be read.
-    pub(in crate::data) async fn mend(
+    pub(crate) async fn mend(
         &mut self,
         name: &str,
         policy: Missing,
@@ -45,16 +45,7 @@ impl RowSource {
         }
         self.see_cells(Cells::Kept);
         let (rows, dim) = (self.rows(), self.dim());
-        let labelled = labels.labels.iter().map(|label| !is_missing(label));
-        let mut keep: Vec<bool> = labelled.collect();
-        let mut missing = vec![0; dim];
-        self.each_row("looking for cells without a number", say, |row, values| {
-            for (missing, value) in missing.iter_mut().zip(values) {
-                *missing += u64::from(!value.is_finite());
-            }
-            keep[row] &= values.iter().all(|value| value.is_finite());
-        })
-        .await?;
+        let (missing, keep) = self.holes(labels, say).await?;
         let is_hole = |column: &usize| missing[*column] > 0;
         let mut mend = Mend::default();
         match policy {
@@ -125,6 +116,21 @@ impl RowSource {
             });
         }
         Ok(())
+    }
+
+    /// Number of cells without a number in each column; and for each row if it has none, and a label.
+    async fn holes(&self, labels: &Labels, say: &dyn Fn(Working)) -> Result<(Vec<u64>, Vec<bool>)> {
+        let labelled = labels.labels.iter().map(|label| !is_missing(label));
+        let mut keep: Vec<bool> = labelled.collect();
+        let mut missing = vec![0; self.dim()];
+        self.each_row("looking for cells without a number", say, |row, values| {
+            for (missing, value) in missing.iter_mut().zip(values) {
+                *missing += u64::from(!value.is_finite());
+            }
+            keep[row] &= values.iter().all(|value| value.is_finite());
+        })
+        .await?;
+        Ok((missing, keep))
     }
 
     /// The median of the numbers in each of these columns, as [`Missing::Median`] defines it: found by counting the upper halves of

@@ -14,7 +14,7 @@ use crate::base::quote::{LISTED, quoted};
 const EXACT: f64 = (1_u64 << 53) as f64;
 
 /// Gives each label its one name. Returns notes on spellings that became one, and on names that look alike and stay apart.
-pub(in crate::data) fn settle(labels: &mut Texts) -> Vec<String> {
+pub(crate) fn settle(labels: &mut Texts) -> Vec<String> {
     let mut spellings: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     // A text without rows is no class.
     let used: BTreeSet<u32> = labels.codes().iter().copied().collect();
@@ -89,7 +89,7 @@ fn shown(text: &str) -> String {
 }
 
 /// The name of a label, the same for all its spellings.
-pub(in crate::data) fn name(label: &str) -> Cow<'_, str> {
+pub(crate) fn name(label: &str) -> Cow<'_, str> {
     let text = label.trim();
     if let Some(number) = number(text) {
         return number.into();
@@ -134,7 +134,7 @@ pub(crate) fn classes(labels: &[String]) -> Vec<String> {
 }
 
 /// Labels in label order, each once.
-pub(in crate::data) fn ordered(mut names: Vec<String>) -> Vec<String> {
+pub(crate) fn ordered(mut names: Vec<String>) -> Vec<String> {
     order::sort_by(&mut names, Ord::cmp);
     names.dedup();
     let numbers: Option<Vec<i128>> = names.iter().map(|name| name.parse().ok()).collect();

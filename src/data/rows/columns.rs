@@ -69,7 +69,7 @@ impl Columns {
     }
 
     /// Tells if a column of this header cannot be the label: it is ignored, or settings name it for something else.
-    pub(in crate::data) fn rules_out(&self, header: &[String], column: usize) -> bool {
+    pub(crate) fn rules_out(&self, header: &[String], column: usize) -> bool {
         let ignored = self.ignore.iter();
         self.apart.contains(&header[column])
             || self.on.as_ref() == Some(&header[column])
@@ -83,7 +83,7 @@ impl Columns {
     ///
     /// # Errors
     /// [`Error::Data`] with a name that no column has.
-    pub(in crate::data) fn of(
+    pub(crate) fn of(
         &self,
         file: &str,
         header: &[String],
@@ -142,10 +142,7 @@ fn columns(header: &[String], name: &str) -> Vec<usize> {
 ///
 /// # Errors
 /// The first name that is not there.
-pub(in crate::data) fn places<'a>(
-    names: &'a [String],
-    others: &[String],
-) -> Result<Vec<usize>, &'a str> {
+pub(crate) fn places<'a>(names: &'a [String], others: &[String]) -> Result<Vec<usize>, &'a str> {
     let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
     for (place, name) in others.iter().enumerate().rev() {
         places.entry(name).or_default().push(place);

@@ -28,17 +28,17 @@ impl Choice<'_> {
     }
 
     /// The chosen columns, or the default.
-    pub(in crate::data) fn columns(self) -> Columns {
+    pub(crate) fn columns(self) -> Columns {
         self.columns.cloned().unwrap_or_default()
     }
 
     /// The column by which labels of another file are joined, if it was named.
-    pub(in crate::data) fn on(&self) -> Option<&str> {
+    pub(crate) fn on(&self) -> Option<&str> {
         self.columns.and_then(|columns| columns.on.as_deref())
     }
 
     /// The choice for a file of labels.
-    pub(in crate::data) fn of_labels(self) -> Self {
+    pub(crate) fn of_labels(self) -> Self {
         Self {
             features: None,
             ..self
@@ -130,7 +130,7 @@ impl Labelled {
     }
 
     /// Number of rows.
-    pub(in crate::data) fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.values.len().checked_div(self.dim).unwrap_or(0)
     }
 }

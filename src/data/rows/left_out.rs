@@ -39,7 +39,7 @@ impl LeftOut {
     }
 
     /// Leaves out more rows: the rows of the data for which `keep` is false.
-    pub(in crate::data) fn leave_out(&mut self, keep: &[bool]) {
+    pub(crate) fn leave_out(&mut self, keep: &[bool]) {
         let out = (0..).zip(keep).filter(|(_, keep)| !**keep);
         let out = self.numbers(out.map(|(row, _)| row));
         let mut all: Vec<[u32; 2]> = out.into_iter().map(|row| [row, row + 1]).collect();
@@ -54,7 +54,7 @@ impl LeftOut {
     }
 
     /// The rows left out of two files one after the other, of which the first has `rows` rows in the data.
-    pub(in crate::data) fn before(&self, rows: usize, other: &Self) -> Self {
+    pub(crate) fn before(&self, rows: usize, other: &Self) -> Self {
         let of_first: u32 = self.0.iter().map(|[from, to]| to - from).sum();
         let first = rows as u32 + of_first;
         let mut both = self.clone();

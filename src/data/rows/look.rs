@@ -19,7 +19,7 @@ const MATTERS: f64 = 0.1;
 const FEWEST_GROUPS: usize = 4;
 
 /// Adds notes on columns that may be leaks, and on a column that may be a group, unless a setting names it.
-pub(in crate::data) fn look(rows: &mut Labelled, named: &[String]) {
+pub(crate) fn look(rows: &mut Labelled, named: &[String]) {
     let Some(sample) = Sample::of(rows) else {
         return;
     };

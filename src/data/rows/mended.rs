@@ -9,7 +9,7 @@ impl Missing {
     ///
     /// # Errors
     /// [`Error::Cells`] when nothing is left.
-    pub(in crate::data) fn apply(self, rows: &mut Labelled) -> Result<()> {
+    pub(crate) fn apply(self, rows: &mut Labelled) -> Result<()> {
         let is_finite = rows.values.iter().all(|value| value.is_finite());
         match self {
             Self::DropRows => drop_rows(rows),
@@ -26,7 +26,7 @@ impl Missing {
 }
 
 /// Fills each cell without a finite number with the number given for its column, in rows of `dim` values.
-pub(in crate::data) fn fill_in(values: &mut [f32], dim: usize, filled: &[(usize, f32)]) {
+pub(crate) fn fill_in(values: &mut [f32], dim: usize, filled: &[(usize, f32)]) {
     for (column, number) in filled {
         for value in values.iter_mut().skip(*column).step_by(dim) {
             if !value.is_finite() {

@@ -30,7 +30,7 @@ impl Missing {
     ];
 
     /// Advice on such cells, for the end of a refusal.
-    pub(in crate::data) const ADVICE: &str = "choose what becomes of such cells";
+    pub(crate) const ADVICE: &str = "choose what becomes of such cells";
 
     /// The treatment of this name.
     ///
@@ -45,7 +45,7 @@ impl Missing {
     }
 
     /// Error that every row or column was left out.
-    pub(in crate::data) fn nothing_left(self, name: &str) -> Error {
+    pub(crate) fn nothing_left(self, name: &str) -> Error {
         let what = match self {
             Self::DropColumns => "column",
             _ => "row",
@@ -58,14 +58,14 @@ impl Missing {
 }
 
 /// Note on rows that were left out, `left_out` of `rows`.
-pub(in crate::data) fn rows_note(left_out: usize, rows: usize) -> String {
+pub(crate) fn rows_note(left_out: usize, rows: usize) -> String {
     format!(
         "left out {left_out} of {rows} rows, in which a cell holds no number or the label is missing"
     )
 }
 
 /// Note on columns that were left out; some may have no names.
-pub(in crate::data) fn columns_note(left_out: &[usize], names: &[String]) -> String {
+pub(crate) fn columns_note(left_out: &[usize], names: &[String]) -> String {
     let name = |column: &usize| match names.get(*column) {
         Some(name) => name.clone(),
         None => format!("column {}", column + 1),
@@ -76,7 +76,7 @@ pub(in crate::data) fn columns_note(left_out: &[usize], names: &[String]) -> Str
 }
 
 /// Note on cells that were filled.
-pub(in crate::data) fn filled_note(cells: u64) -> String {
+pub(crate) fn filled_note(cells: u64) -> String {
     let cells = match cells {
         1 => "1 cell that holds".to_owned(),
         _ => format!("{cells} cells that hold"),
@@ -86,7 +86,7 @@ pub(in crate::data) fn filled_note(cells: u64) -> String {
 
 /// Tells if a label stands for a missing one, as pandas, NumPy and R write it, apart from blanks at its ends. Case counts: `Na` may
 /// be sodium.
-pub(in crate::data) fn is_missing(label: &str) -> bool {
+pub(crate) fn is_missing(label: &str) -> bool {
     [
         "", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A", "NaT",
     ]
@@ -94,7 +94,7 @@ pub(in crate::data) fn is_missing(label: &str) -> bool {
 }
 
 /// Advice on a missing label; `can_drop` if such rows can be left out while reading.
-pub(in crate::data) fn advice_on_missing(label: &str, can_drop: bool) -> String {
+pub(crate) fn advice_on_missing(label: &str, can_drop: bool) -> String {
     let how = match can_drop {
         true if cfg!(target_arch = "wasm32") => " (\"leave such rows out\" does)",
         true => " (--missing drop-rows does)",

@@ -60,7 +60,7 @@ impl Marks {
     }
 
     /// Notation of numbers with these marks; none if no mark is chosen.
-    pub(in crate::data) fn notation(self) -> Option<Notation> {
+    pub(crate) fn notation(self) -> Option<Notation> {
         let other = |mark: char| MARKS.into_iter().find(|other| *other != mark);
         match (self.decimal, self.thousands) {
             (None, None) => None,
@@ -75,7 +75,7 @@ impl Marks {
 
 /// Notation of the numbers in a column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::data) enum Notation {
+pub(crate) enum Notation {
     /// Decimal point.
     #[default]
     Point,
@@ -89,7 +89,7 @@ pub(in crate::data) enum Notation {
 
 /// Evidence of a column's cells about the marks `.` and `,`, in this order.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::data) struct Seen {
+pub(crate) struct Seen {
     /// Set if a cell has the mark at the places of one between thousands.
     parts: [bool; 2],
     /// Set if the mark surely stands between thousands: twice in a cell, or before the other mark.
@@ -102,7 +102,7 @@ pub(in crate::data) struct Seen {
 
 impl Seen {
     /// Adds the evidence of a cell.
-    pub(in crate::data) fn see(&mut self, cell: &str) {
+    pub(crate) fn see(&mut self, cell: &str) {
         let cell = unsigned(cell);
         let parting = |mark: &char| {
             cell.contains(*mark) && Notation::Thousands(*mark, None).read::<f64>(cell).is_some()
@@ -131,7 +131,7 @@ impl Seen {
     }
 
     /// Combined evidence of these columns.
-    pub(in crate::data) fn with(self, other: Self) -> Self {
+    pub(crate) fn with(self, other: Self) -> Self {
         let either = |own: [bool; 2], other: [bool; 2]| [own[0] | other[0], own[1] | other[1]];
         Self {
             parts: either(self.parts, other.parts),
@@ -143,7 +143,7 @@ impl Seen {
 
     /// New notation for a column without thousands so far, if `cell` shows otherwise: the first rows of a column may all be small.
     /// `self` is the column's evidence, `file` that of all columns.
-    pub(in crate::data) fn later(&mut self, file: Self, cell: &str) -> Option<Notation> {
+    pub(crate) fn later(&mut self, file: Self, cell: &str) -> Option<Notation> {
         let comma = usize::from(cell.contains(','));
         // A point is a decimal point unless commas are decimal commas.
         if comma == 0 && !(file.has_decimal_commas() && cell.contains('.')) {
@@ -161,12 +161,12 @@ impl Seen {
     }
 
     /// Tells if some numbers surely have decimal commas and none has a decimal point.
-    pub(in crate::data) fn has_decimal_commas(self) -> bool {
+    pub(crate) fn has_decimal_commas(self) -> bool {
         self.surely_decimal[1] && !self.surely_decimal[0]
     }
 
     /// The marks of a file with this evidence and the notations of its columns; none if those do not agree.
-    pub(in crate::data) fn marks(self, mut columns: impl Iterator<Item = Notation>) -> Marks {
+    pub(crate) fn marks(self, mut columns: impl Iterator<Item = Notation>) -> Marks {
         let comma = self.surely_decimal[1];
         match columns.find(|notation| matches!(notation, Notation::Thousands(..))) {
             _ if comma && self.surely_decimal[0] => Marks::default(),
@@ -183,7 +183,7 @@ impl Seen {
 
     /// Notation of a column with this evidence, in a file with the evidence `file`; `commas` may be decimal marks if no evidence
     /// speaks against it.
-    pub(in crate::data) fn notation(self, file: Self, commas: bool) -> Notation {
+    pub(crate) fn notation(self, file: Self, commas: bool) -> Notation {
         let is_thousands = |mark: usize| {
             let by_file =
                 self.parts[mark] && file.surely_decimal[1 - mark] && !file.surely_decimal[mark];
@@ -206,7 +206,7 @@ impl Seen {
 
 impl Notation {
     /// A cell as a number; none if it is not written in this notation.
-    pub(in crate::data) fn read<T: FromStr>(self, cell: &str) -> Option<T> {
+    pub(crate) fn read<T: FromStr>(self, cell: &str) -> Option<T> {
         let cell = with_ascii_minus(cell);
         match self {
             Self::Thousands(mark, decimal) if cell.contains(MARKS) || cell.contains(mark) => {
@@ -246,7 +246,7 @@ impl Notation {
 }
 
 /// Tells if a cell is a number in any notation, or with these marks.
-pub(in crate::data) fn is_number(cell: &str, marks: Marks) -> bool {
+pub(crate) fn is_number(cell: &str, marks: Marks) -> bool {
     let chosen = marks.notation();
     let parted = |mark: char| Notation::Thousands(mark, None).read::<f32>(cell).is_some();
     Notation::PointOrComma.read::<f32>(cell).is_some()

@@ -7,7 +7,7 @@ use crate::rules::config::{Split, TrainConfig};
 /// Neighbouring columns of one role and reason from which on they are shown as one line.
 const ALIKE: usize = 24;
 /// Rows that are shown.
-pub(in crate::data) const FIRST_ROWS: usize = 3;
+pub(crate) const FIRST_ROWS: usize = 3;
 /// Characters of a cell that are shown.
 const SHOWN: usize = 24;
 
@@ -90,7 +90,7 @@ impl TableColumn {
 }
 
 /// A cell as it is shown.
-pub(in crate::data) fn shown(cell: &str) -> String {
+pub(crate) fn shown(cell: &str) -> String {
     let mut letters = cell.chars();
     let mut shown: String = letters.by_ref().take(SHOWN).collect();
     if letters.next().is_some() {
@@ -100,7 +100,7 @@ pub(in crate::data) fn shown(cell: &str) -> String {
 }
 
 /// Merges many neighbouring columns that are alike into one line.
-pub(in crate::data) fn shorten(columns: Vec<TableColumn>) -> Vec<TableColumn> {
+pub(crate) fn shorten(columns: Vec<TableColumn>) -> Vec<TableColumn> {
     let alike = |a: &TableColumn, b: &TableColumn| {
         (a.column.role, &a.column.reason, a.numbers) == (b.column.role, &b.column.reason, b.numbers)
     };
@@ -124,7 +124,7 @@ pub(in crate::data) fn shorten(columns: Vec<TableColumn>) -> Vec<TableColumn> {
 }
 
 /// Merges the numbers of a list, `x[0]`, `x[1]` and so on, into one line.
-pub(in crate::data) fn with_one_vector(lines: Vec<TableColumn>) -> Vec<TableColumn> {
+pub(crate) fn with_one_vector(lines: Vec<TableColumn>) -> Vec<TableColumn> {
     let is_feature = |line: &TableColumn| line.column.role == Role::Feature;
     let runs = lines.chunk_by(|a, b| is_feature(a) && is_feature(b));
     let one = |run: &[TableColumn]| match run {

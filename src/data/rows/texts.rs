@@ -34,17 +34,17 @@ impl Texts {
     }
 
     /// The different texts in the order in which they came; some may have no row any more.
-    pub(in crate::data) fn distinct(&self) -> &[Box<str>] {
+    pub(crate) fn distinct(&self) -> &[Box<str>] {
         &self.distinct
     }
 
     /// Index into [`Texts::distinct`], by row.
-    pub(in crate::data) fn codes(&self) -> &[u32] {
+    pub(crate) fn codes(&self) -> &[u32] {
         &self.codes
     }
 
     /// Keeps only the rows for which `keep`, by row, is true.
-    pub(in crate::data) fn retain(&mut self, keep: &[bool]) {
+    pub(crate) fn retain(&mut self, keep: &[bool]) {
         let mut keep = keep.iter();
         self.codes.retain(|_| keep.next().is_none_or(|keep| *keep));
     }
@@ -83,14 +83,14 @@ impl<T: AsRef<str>> PartialEq<[T]> for Texts {
 
 /// Texts while rows come.
 #[derive(Debug, Default)]
-pub(in crate::data) struct Gathered {
+pub(crate) struct Gathered {
     codes: Vec<u32>,
     index: HashMap<Box<str>, u32>,
 }
 
 impl Gathered {
     /// `rows` rows of one text.
-    pub(in crate::data) fn of(text: &str, rows: usize) -> Self {
+    pub(crate) fn of(text: &str, rows: usize) -> Self {
         Self {
             codes: vec![0; rows],
             index: HashMap::from([(text.into(), 0)]),
@@ -98,7 +98,7 @@ impl Gathered {
     }
 
     /// Appends a row; returns the approximate number of bytes that it takes.
-    pub(in crate::data) fn push(&mut self, text: &str) -> usize {
+    pub(crate) fn push(&mut self, text: &str) -> usize {
         const CODE: usize = size_of::<u32>();
         if let Some(code) = self.index.get(text) {
             self.codes.push(*code);
@@ -111,11 +111,11 @@ impl Gathered {
     }
 
     /// Moves the last row before the others.
-    pub(in crate::data) fn last_to_front(&mut self) {
+    pub(crate) fn last_to_front(&mut self) {
         self.codes.rotate_right(1);
     }
 
-    pub(in crate::data) fn finish(self) -> Texts {
+    pub(crate) fn finish(self) -> Texts {
         let mut distinct = vec![Box::<str>::default(); self.index.len()];
         for (text, code) in self.index {
             distinct[code as usize] = text;

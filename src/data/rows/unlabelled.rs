@@ -74,7 +74,7 @@ fn marks(labels: &[String]) -> Marks {
 ///
 /// # Errors
 /// [`Error::Data`] if no row is left.
-pub(in crate::data) fn settle(
+pub(crate) fn settle(
     rows: &mut Labelled,
     chosen: Option<&[String]>,
     may_leave_out: bool,
@@ -135,7 +135,7 @@ pub(in crate::data) fn settle(
 
 /// Note on labels that mean, or may mean, that rows have no class, if none is left out.
 #[cfg(not(target_arch = "wasm32"))]
-pub(in crate::data) fn note(labels: &Texts) -> Option<String> {
+pub(crate) fn note(labels: &Texts) -> Option<String> {
     let used = Used::of(labels);
     let marks = marks(&used.names);
     used.may_mean_none(&[marks.sure, marks.unsure].concat())

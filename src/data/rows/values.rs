@@ -34,19 +34,14 @@ pub(crate) fn check_squares(rows: &[u32], values: &[f32], dim: usize) -> Result<
 }
 
 /// Tells if all values are finite and far from too large to square. Nearly always they are; the loop has no branch for a value.
-pub(in crate::data) fn all_are_small(values: &[f32], dim: usize) -> bool {
+pub(crate) fn all_are_small(values: &[f32], dim: usize) -> bool {
     let small = (f64::from(f32::MAX) / dim.max(1) as f64).sqrt() as f32 / 2.0;
     let small = |all, value: &f32| all & (value.abs() < small);
     values.iter().fold(true, small)
 }
 
 /// As [`check_values`], but with the choices for cells without a number in the error.
-pub(in crate::data) fn check_cells(
-    name: &str,
-    values: &[f32],
-    dim: usize,
-    first: usize,
-) -> Result<()> {
+pub(crate) fn check_cells(name: &str, values: &[f32], dim: usize, first: usize) -> Result<()> {
     let is_finite = || values.iter().all(|value| value.is_finite());
     match check_values(name, values, dim, first) {
         Err(Error::Data(message)) if !is_finite() => {
@@ -57,12 +52,7 @@ pub(in crate::data) fn check_cells(
 }
 
 /// Refuses a value that is not finite, or so large that its square is not; `values` begin with row `first`.
-pub(in crate::data) fn check_values(
-    name: &str,
-    values: &[f32],
-    dim: usize,
-    first: usize,
-) -> Result<()> {
+pub(crate) fn check_values(name: &str, values: &[f32], dim: usize, first: usize) -> Result<()> {
     if all_are_small(values, dim) {
         return Ok(());
     }
@@ -88,7 +78,7 @@ pub(in crate::data) fn check_values(
 }
 
 /// Adds the number of such cells to the refusal of the first cell without a number.
-pub(in crate::data) fn counted(error: Error, values: &[f32]) -> Error {
+pub(crate) fn counted(error: Error, values: &[f32]) -> Error {
     let count = values.iter().filter(|value| !value.is_finite()).count();
     match error {
         Error::Cells(message) if count > 1 => {

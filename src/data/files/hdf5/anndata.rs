@@ -8,7 +8,7 @@ use super::super::array::{Array, full_name};
 use super::super::foreign;
 use super::super::npy::{Header, Kind};
 use super::super::table::LABEL_NAMES;
-use super::{Node, Tree};
+use super::tree::{Node, Tree};
 use crate::data::Texts;
 
 /// Columns of `X` above which its components are taken instead, as scanpy's `neighbors` does.

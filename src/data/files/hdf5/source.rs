@@ -29,7 +29,7 @@ impl Hdf5File {
     }
 
     /// Takes a file that is open.
-    pub(in crate::data) fn of_disk(name: String, mut file: std::fs::File) -> Result<Self> {
+    pub(crate) fn of_disk(name: String, mut file: std::fs::File) -> Result<Self> {
         use super::super::{disk, foreign};
         use std::io::{Read as _, Seek as _};
 

@@ -15,7 +15,7 @@ const ENDING: &str = ".parquet";
 /// The Parquet files of a path that is no file: all of a folder, or those of a pattern with stars, such as `part-*.parquet`; and
 /// the name of the whole table. None if there are no such files.
 #[cfg(not(target_arch = "wasm32"))]
-pub(in crate::data) fn shards(path: &Path) -> Option<(String, Vec<PathBuf>)> {
+pub(crate) fn shards(path: &Path) -> Option<(String, Vec<PathBuf>)> {
     let (folder, pattern) = match path.is_dir() {
         true => (path, format!("*{ENDING}")),
         false => {
