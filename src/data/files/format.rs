@@ -55,6 +55,22 @@ impl Format {
         matches!(self, Self::Npz | Self::Safetensors | Self::Hdf5)
     }
 
+    /// Tells if a file of it is one array: features or labels, not both.
+    pub(crate) fn is_matrix(self) -> bool {
+        self == Self::Npy
+    }
+
+    /// Tells if a file of it is text that is read part by part.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn is_text(self) -> bool {
+        matches!(self, Self::Table | Self::JsonLines)
+    }
+
+    /// Tells if a file of it says which cells are numbers.
+    pub(crate) fn is_typed(self) -> bool {
+        matches!(self, Self::JsonLines | Self::Parquet)
+    }
+
     /// The endings of files that are read, unpacked.
     pub fn endings() -> impl Iterator<Item = &'static str> {
         ENDINGS.iter().map(|(ending, _)| *ending)

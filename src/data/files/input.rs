@@ -67,10 +67,7 @@ impl Input<'_> {
             let shards = ParquetFile::of_shards(crate::base::quote::plain(title.chars()), files?);
             return Ok(Self::Shards(shards.expect("there is a file").into()));
         }
-        let is_text = matches!(
-            Format::of(&name),
-            None | Some(Format::Table | Format::JsonLines)
-        );
+        let is_text = Format::of(&name).is_none_or(Format::is_text);
         Ok(match disk::open(path)? {
             Opened::Disk(file, bytes) if is_text || !NamedFile::is_packed(&name) => {
                 Self::Disk { name, file, bytes }

@@ -134,7 +134,7 @@ impl Labelled {
         };
         let mut by_itself = None;
         let mut read = match Format::of(&name) {
-            Some(Format::Npy) => Labels {
+            Some(format) if format.is_matrix() => Labels {
                 labels: file.labels(|labels| check(&mut beside, labels))?,
                 ..Labels::default()
             },

@@ -57,11 +57,11 @@ impl Labelled {
             return Err(columns.refusal(&name));
         }
         let mut rows = match (labels, Format::of(&name)) {
-            (None, Some(Format::Npy)) => return Err(Self::alone(&name)),
+            (None, Some(format)) if format.is_matrix() => return Err(Self::alone(&name)),
             (labels, Some(format)) if format.has_arrays() => {
                 return data.arrays(|arrays| Self::of_arrays(arrays, labels, choice, &say));
             }
-            (Some(labels), Some(Format::Npy)) => {
+            (Some(labels), Some(format)) if format.is_matrix() => {
                 Self::beside(&name, data.matrix()?, None, Vec::new(), labels, choice)?
             }
             (labels, _) => {
@@ -124,7 +124,7 @@ impl Labelled {
     pub fn label_choices(file: &NamedFile) -> Vec<String> {
         let input = Input::from(file);
         let read = match Format::of(&file.name) {
-            Some(Format::Npy) => Ok(Vec::new()),
+            Some(format) if format.is_matrix() => Ok(Vec::new()),
             Some(format) if format.has_arrays() => {
                 input.arrays(|arrays| Ok(arrays.label_choices()))
             }

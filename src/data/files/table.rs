@@ -23,8 +23,10 @@ pub(super) use builder::{Builder, Commas};
 pub(super) use cells::Cell;
 use cells::is_missing;
 use column::{Column, Few, Kind, Odd};
+#[cfg(feature = "hdf5")]
+pub(super) use names::LABEL_NAMES;
+pub(super) use names::is_label_name;
 use names::{COUNTER_NAMES, ID_NAMES, counts_by_name};
-pub(super) use names::{LABEL_NAMES, is_label_name};
 
 /// Rows from which on the values of a column tell its role; in fewer, one value for each label may be chance.
 const FEWEST_TOLD: usize = 16;

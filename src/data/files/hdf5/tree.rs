@@ -15,7 +15,7 @@ const MAX_ARRAYS: usize = 10_000;
 const MAX_DEPTH: usize = 16;
 
 /// The arrays of an open file, and the place of their elements.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in super::super) struct Tree {
     pub(super) file_bytes: u64,
     pub(super) nodes: Vec<Node>,
@@ -54,8 +54,7 @@ impl Tree {
     pub(super) fn new(file_bytes: u64) -> Self {
         Self {
             file_bytes,
-            nodes: Vec::new(),
-            cells: None,
+            ..Self::default()
         }
     }
 

@@ -42,7 +42,7 @@ pub(crate) enum Commas {
 }
 
 /// Takes the rows of a table, one after the other.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Builder {
     name: String,
     /// The cells of the first line, a header or not.
@@ -93,22 +93,7 @@ impl Builder {
             columns: columns.collect(),
             first,
             chosen: chosen.map(str::to_owned),
-            commas: Commas::default(),
-            marks: Marks::default(),
-            held: Vec::new(),
-            held_bytes: 0,
-            are_told: false,
-            seen: None,
-            width: 0,
-            values: Vec::new(),
-            rows: 0,
-            expected: 0,
-            text_bytes: 0,
-            counted: 0,
-            numbered: 0,
-            second_rises: false,
-            has_vector: false,
-            shown: Vec::new(),
+            ..Self::default()
         }
     }
 

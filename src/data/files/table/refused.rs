@@ -127,10 +127,7 @@ impl Table {
     }
 
     pub(super) fn no_features(&self, wanted: &str, again: &[usize]) -> Error {
-        let is_text = !matches!(
-            Format::of(&self.name),
-            Some(Format::JsonLines | Format::Parquet)
-        );
+        let is_text = !Format::of(&self.name).is_some_and(Format::is_typed);
         let names = |columns: &[usize]| listed(columns.iter().map(|at| self.header[*at].as_str()));
         let numbers: Vec<usize> = (0..self.header.len())
             .filter(|column| self.numbers_rows(*column))
