@@ -49,7 +49,7 @@ function texts({ name, version, license, license_file, authors, manifest_path })
 }
 
 /** The words beside a data file, without their heading. */
-const about = (name) => read(root, "src/data", name).replace(/^#.*\n+/, "");
+const about = (name) => read(root, "src/data/samples", name).replace(/^#.*\n+/, "");
 
 const crates = compiled();
 // Alike but for line breaks is alike: each text stands once, below the crates that bring it.

@@ -9,6 +9,13 @@ use crate::base::quote::quoted;
 use crate::base::rng;
 use crate::rules::config::{Split, TrainConfig};
 
+/// Rows of the class of median size up to which whole classes are held out: a random split leaves a class's rows alone on each
+/// side.
+const FEW_ROWS: u32 = 4;
+
+/// Number of classes from which on whole classes can be held out.
+const CLASSES_TO_PART: usize = 20;
+
 /// The column that tells the rows of a second file from those of the first.
 pub(super) const SIDE_COLUMN: &str = "side";
 
@@ -170,61 +177,12 @@ impl Sides {
         for (row, group) in (0..).zip(&groups) {
             rows[*group as usize].push(row);
         }
-        let sizes = dataset.class_sizes();
-        // Number of rows of each class, by group.
-        let classes = rows.iter().map(|rows: &Vec<u32>| {
-            let mut labels = dataset.labels_of(rows);
-            order::sort_numbers(&mut labels);
-            let runs = labels.chunk_by(|a, b| a == b);
-            runs.map(|run| (run[0] as usize, run.len() as f64))
-                .collect()
-        });
-        let classes: Vec<Vec<(usize, f64)>> = classes.collect();
-        let tested = config.test_fraction;
-        let steering = (1.0 - tested) * config.validation_fraction;
-        let parts = [1.0 - tested - steering, tested, steering];
-        // A side without a fraction needs no group; if groups are few, validation gives way first, then the test.
-        let mut fewest = FEWEST_GROUPS;
-        fewest[2] += usize::from(count >= GROUPS_TO_FIT);
-        for (fewest, part) in fewest.iter_mut().zip(parts) {
-            if part <= 0.0 {
-                *fewest = 0;
-            }
-        }
-        for side in [2, 1] {
-            let over = fewest.iter().sum::<usize>().saturating_sub(count);
-            fewest[side] -= over.min(fewest[side]);
-        }
+        let dealing = Dealing::new(dataset, &rows, config);
         let mut order: Vec<usize> = (0..count).collect();
         let mut best: Option<(f64, Vec<usize>)> = None;
         for _ in 0..GROUP_ORDERS {
             order.shuffle(&mut rng);
-            let missing = |part: f64| sizes.iter().map(|size| part * f64::from(*size)).collect();
-            let mut missing: [Vec<f64>; 3] = parts.map(missing);
-            let mut wanted = fewest;
-            let mut side_of = vec![0; count];
-            for (done, group) in order.iter().enumerate() {
-                let is_short = wanted.iter().sum::<usize>() >= count - done;
-                let gain = |side: usize| -> f64 {
-                    let of_class = |(class, rows): &(usize, f64)| {
-                        missing[side][*class] * rows / f64::from(sizes[*class])
-                    };
-                    classes[*group].iter().map(of_class).sum()
-                };
-                let may = |side: &usize| parts[*side] > 0.0 && (!is_short || wanted[*side] > 0);
-                let most = |a: &usize, b: &usize| gain(*a).total_cmp(&gain(*b)).then(b.cmp(a));
-                let side = (0..3).filter(may).max_by(most).unwrap_or(0);
-                for (class, rows) in &classes[*group] {
-                    missing[side][*class] -= rows;
-                }
-                wanted[side] = wanted[side].saturating_sub(1);
-                side_of[*group] = side;
-            }
-            let off = missing
-                .iter()
-                .flat_map(|missing| missing.iter().zip(&sizes));
-            let off = off.map(|(missing, size)| missing * missing / f64::from(*size).max(1.0));
-            let off: f64 = off.sum();
+            let (off, side_of) = dealing.deal(&order);
             if best.as_ref().is_none_or(|(least, _)| off < *least) {
                 best = Some((off, side_of));
             }
@@ -272,6 +230,81 @@ impl Sides {
     }
 }
 
+/// Whole groups that are dealt to the sides: train, test and validation.
+struct Dealing {
+    /// Number of rows of each class, by group.
+    classes: Vec<Vec<(usize, f64)>>,
+    /// Rows of each class.
+    sizes: Vec<u32>,
+    /// Share of the rows that each side shall have, and its groups at least.
+    parts: [f64; 3],
+    fewest: [usize; 3],
+}
+
+impl Dealing {
+    fn new(dataset: &Dataset, rows: &[Vec<u32>], config: &TrainConfig) -> Self {
+        let classes = rows.iter().map(|rows: &Vec<u32>| {
+            let mut labels = dataset.labels_of(rows);
+            order::sort_numbers(&mut labels);
+            let runs = labels.chunk_by(|a, b| a == b);
+            runs.map(|run| (run[0] as usize, run.len() as f64))
+                .collect()
+        });
+        let tested = config.test_fraction;
+        let steering = (1.0 - tested) * config.validation_fraction;
+        let parts = [1.0 - tested - steering, tested, steering];
+        // A side without a fraction needs no group; if groups are few, validation gives way first, then the test.
+        let mut fewest = FEWEST_GROUPS;
+        fewest[2] += usize::from(rows.len() >= GROUPS_TO_FIT);
+        for (fewest, part) in fewest.iter_mut().zip(parts) {
+            if part <= 0.0 {
+                *fewest = 0;
+            }
+        }
+        for side in [2, 1] {
+            let over = fewest.iter().sum::<usize>().saturating_sub(rows.len());
+            fewest[side] -= over.min(fewest[side]);
+        }
+        Self {
+            classes: classes.collect(),
+            sizes: dataset.class_sizes(),
+            parts,
+            fewest,
+        }
+    }
+
+    /// Side of each group if they are dealt in this order, each to the side that misses its rows most; and how far the sides are
+    /// off their shares.
+    fn deal(&self, order: &[usize]) -> (f64, Vec<usize>) {
+        let Self { classes, sizes, .. } = self;
+        let (parts, count) = (self.parts, order.len());
+        let missing = |part: f64| sizes.iter().map(|size| part * f64::from(*size)).collect();
+        let mut missing: [Vec<f64>; 3] = parts.map(missing);
+        let mut wanted = self.fewest;
+        let mut side_of = vec![0; count];
+        for (done, group) in order.iter().enumerate() {
+            let is_short = wanted.iter().sum::<usize>() >= count - done;
+            let gain = |side: usize| -> f64 {
+                let of_class = |(class, rows): &(usize, f64)| {
+                    missing[side][*class] * rows / f64::from(sizes[*class])
+                };
+                classes[*group].iter().map(of_class).sum()
+            };
+            let may = |side: &usize| parts[*side] > 0.0 && (!is_short || wanted[*side] > 0);
+            let most = |a: &usize, b: &usize| gain(*a).total_cmp(&gain(*b)).then(b.cmp(a));
+            let side = (0..3).filter(may).max_by(most).unwrap_or(0);
+            for (class, rows) in &classes[*group] {
+                missing[side][*class] -= rows;
+            }
+            wanted[side] = wanted[side].saturating_sub(1);
+            side_of[*group] = side;
+        }
+        let off = missing.iter().flat_map(|missing| missing.iter().zip(sizes));
+        let off = off.map(|(missing, size)| missing * missing / f64::from(*size).max(1.0));
+        (off.sum(), side_of)
+    }
+}
+
 /// The side that a cell of a split column names, whatever its case.
 fn side_of(cell: &str) -> Option<Side> {
     match cell.trim().to_ascii_lowercase().as_str() {
@@ -283,6 +316,32 @@ fn side_of(cell: &str) -> Option<Side> {
 }
 
 impl Dataset {
+    /// Notes if another split than a random one suits these rows.
+    pub(super) fn note_split(&mut self) {
+        let note = if let Some(column) = self.split_column() {
+            format!(
+                "the column {} reads like a split, and says which rows train, steer and are tested unless split is set to another",
+                quoted(column)
+            )
+        } else if let Some(rows) = self.few_rows_a_class() {
+            format!(
+                "at least half of the classes have {rows} rows or fewer: unless split is set or a test file is given, whole classes are held \
+                 out (split=by-class-shuffled), so that a tested row has another of its class beside it"
+            )
+        } else {
+            return;
+        };
+        self.notes.push(note);
+    }
+
+    /// Rows of the class of median size, if they are so few that a random split would part them.
+    pub(super) fn few_rows_a_class(&self) -> Option<u32> {
+        let mut sizes = self.class_sizes();
+        order::sort_numbers(&mut sizes);
+        let middle = *sizes.get(sizes.len() / 2)?;
+        (sizes.len() >= CLASSES_TO_PART && middle <= FEW_ROWS).then_some(middle)
+    }
+
     /// The first column that reads like a split: each of its cells names a side, and some but not all name training.
     pub(super) fn split_column(&self) -> Option<&str> {
         let reads = |values: &Texts| {

@@ -82,6 +82,21 @@ impl Survey {
         Self::look(rows, true, &say).await
     }
 
+    /// Counts a row without a length, or with too short a one.
+    fn see_length(&mut self, number: u64, row: &[f32]) {
+        let (first, count) = if row.iter().all(|value| *value == 0.0) {
+            (&mut self.first_zero, &mut self.zero_rows)
+        } else if is_short(row) {
+            (&mut self.first_short, &mut self.short_rows)
+        } else {
+            return;
+        };
+        if *count == 0 {
+            *first = number;
+        }
+        *count += 1;
+    }
+
     async fn look(rows: &RowSource, for_copies: bool, say: &dyn Fn(Working)) -> Result<Self> {
         let (count, dim) = (rows.rows(), rows.dim());
         let mut survey = Self {
@@ -98,17 +113,7 @@ impl Survey {
             values.clear();
             rows.read(&numbers, &mut values).await?;
             for (number, row) in (start as u64..).zip(values.chunks_exact(dim.max(1))) {
-                if row.iter().all(|value| *value == 0.0) {
-                    if survey.zero_rows == 0 {
-                        survey.first_zero = number;
-                    }
-                    survey.zero_rows += 1;
-                } else if is_short(row) {
-                    if survey.short_rows == 0 {
-                        survey.first_short = number;
-                    }
-                    survey.short_rows += 1;
-                }
+                survey.see_length(number, row);
                 if (number as usize) < MOST_HASHED {
                     hashes.push((hash_of(row), number as u32));
                 }

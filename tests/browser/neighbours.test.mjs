@@ -93,7 +93,7 @@ test("neighbours are found by keys, while a run goes on, waits or is over, and f
 });
 
 test("rows of pixels are shown as the pictures that they are, on the map and beside their neighbours", async () => {
-  const digits = await readFile(path.join(root, "src/data/digits.npy"));
+  const digits = await readFile(path.join(root, "src/data/samples/digits.npy"));
   /** What is drawn of a row: dark where its values are large. */
   const drawn = (row) => {
     const pixels = [...digits.subarray(128 + 65 * row, 128 + 65 * row + 64)];

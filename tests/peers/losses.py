@@ -62,7 +62,7 @@ def rows_of(name):
         x, y = load_digits(return_X_y=True)
         return (x / 16).astype("f4"), y, rng.permutation(len(y)) >= len(y) // 2
     if name == "cells":
-        cells = np.load(Path(__file__).parents[2] / "src/data/cells.npz")
+        cells = np.load(Path(__file__).parents[2] / "src/data/samples/cells.npz")
         y = np.unique(cells["cell_type"], return_inverse=True)[1]
         # Every other cell of each type, in random order.
         order = rng.permutation(len(y))
