@@ -20,7 +20,8 @@ use crate::kernels::triplets::{self as kernel, Band, Batch, Row};
 use crate::kernels::{self, similarities, stride};
 use crate::mining::triplets::Triplets;
 use crate::rules::miners::Miner;
-use crate::search::evaluation::{EvaluationSpec, Rows};
+use crate::search::evaluation::EvaluationSpec;
+use crate::search::rows::Rows;
 
 use mined::{Keeps, Mined};
 pub use valid::Windows;

@@ -30,7 +30,8 @@ use crate::mining::row_pass::{BlockSizes, RowPass, RowWork, Turn};
 use crate::model::unit_rows::UnitRows;
 use crate::rules::losses::{Loss, MiningRule, Operands, Round};
 use crate::rules::miners::{Miner, MiningCounts};
-use crate::search::evaluation::{EvaluationSpec, Rows};
+use crate::search::evaluation::EvaluationSpec;
+use crate::search::rows::Rows;
 
 pub use pairs::{KeptOfAnchor, Pairs};
 

@@ -20,7 +20,7 @@ use crate::kernels::ranks::Block;
 use crate::kernels::tile::Shape;
 use crate::kernels::{self, similarities, stride};
 use crate::model::unit_rows::UnitRows;
-use crate::search::evaluation::{Classes, count, sorted};
+use crate::search::rows::{Classes, count, sorted};
 
 /// The most queries of a block, and the most references that they are compared with at once.
 const BLOCK_ROWS: u64 = 16_384;

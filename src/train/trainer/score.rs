@@ -13,8 +13,9 @@ use crate::judge::diagnostics::{self, Diagnostics};
 use crate::kernels::{optimizer, stride};
 use crate::model::embeddings::Embeddings;
 use crate::model::unit_rows::UnitRows;
-use crate::search::evaluation::{self, Classes, EvaluationSpec, Queries, Ranking};
+use crate::search::evaluation::{EvaluationSpec, Queries, Ranking};
 use crate::search::metrics::{Judged, Metrics, Retrieval, RetrievalSum};
+use crate::search::rows::{self, Classes};
 
 /// Scores of an evaluation while training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -138,7 +139,7 @@ impl Trainer {
             );
         }
         let train = &self.setup.sides.train;
-        let looked_at = evaluation::choose(train.len(), diagnostics::ROWS, self.config.data_seed());
+        let looked_at = rows::choose(train.len(), diagnostics::ROWS, self.config.data_seed());
         let looked_at = looked_at.iter().map(|i| train[*i as usize]);
         // Together with the requested rows: each call may be a submit of its own.
         let all: Vec<u32> = rows.iter().copied().chain(looked_at).collect();

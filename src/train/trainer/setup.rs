@@ -31,8 +31,9 @@ use crate::model::row_weights::RowWeights;
 use crate::model::unit_rows::TILE_ROWS;
 use crate::rules::config::{Split, TrainConfig};
 use crate::rules::losses::{MiningRule, Operands};
-use crate::search::evaluation::{self, Cut, EvaluationSpec, Evaluator};
+use crate::search::evaluation::{Cut, EvaluationSpec, Evaluator};
 use crate::search::knn::Seeker;
+use crate::search::rows;
 use crate::train::batches::Batches;
 
 /// The most steps whose rows are uploaded together.
@@ -150,7 +151,7 @@ impl Setup {
             (Side::Train, most) if !others.is_empty() => most.min(others.len()),
             _ => queries,
         };
-        let chosen = evaluation::choose(rows.len(), queries, seed);
+        let chosen = rows::choose(rows.len(), queries, seed);
         let place = |row: &u32| all.partition_point(|other| other < row) as u32;
         let places = chosen.iter().map(|chosen| place(&rows[*chosen as usize]));
         let places = places.collect();
@@ -738,7 +739,7 @@ fn some(
     config: &TrainConfig,
 ) -> Vec<u32> {
     if !matches!(config.split, Split::ByClass | Split::ByClassShuffled) {
-        let chosen = evaluation::choose(rows.len(), wanted, config.data_seed());
+        let chosen = rows::choose(rows.len(), wanted, config.data_seed());
         return chosen.iter().map(|place| rows[*place as usize]).collect();
     }
     let mut classes: Vec<Vec<u32>> = vec![Vec::new(); dataset.class_names.len()];
