@@ -25,7 +25,7 @@ use crate::model::boundary::Boundary;
 use crate::model::cross_batch_memory::CrossBatchMemory;
 use crate::model::embedding_model::{Activations, Embedded, EmbeddingModel, Gradients};
 use crate::model::features::FeatureStore;
-use crate::model::optimizer;
+use crate::model::optimizer::HEAD;
 use crate::model::proxies::ProxySpec;
 use crate::model::row_weights::RowWeights;
 use crate::model::unit_rows::TILE_ROWS;
@@ -554,7 +554,7 @@ impl Sizes {
         );
         plan = EmbeddingModel::plan(plan, MODEL, &self.widths);
         plan = Kept::plan(plan, &self.widths);
-        plan = optimizer::plan(plan, parameters);
+        plan = HEAD.plan(plan, parameters);
         plan = Activations::plan(plan, &HIDDEN, self.hidden_widths(), self.batch);
         plan = Gradients::plan(plan, &self.widths, self.batch);
         plan = plan
@@ -679,7 +679,7 @@ impl TrainBuffers {
                 norms: workspace.take("train.norms"),
             },
             gradient: workspace.take("train.gradient"),
-            moments: optimizer::moments(workspace),
+            moments: HEAD.moments(workspace),
             batch: workspace.take("train.rows"),
             mining: MiningPass::new(workspace, sizes.path, sizes.work),
             report: workspace.take("train.report"),
