@@ -247,6 +247,15 @@ pub async fn checksum(
     .await
 }
 
+/// Classes of anchors and of references by number; an anchor's class that no reference has comes after all others.
+fn numbered(anchors: &[String], references: &[String]) -> [Vec<u32>; 2] {
+    let names = classes(references);
+    let numbers: HashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
+    let none = names.len() as u32;
+    let number = |label: &String| numbers.get(label.as_str()).copied().unwrap_or(none);
+    [anchors, references].map(|labels| labels.iter().map(number).collect())
+}
+
 async fn run<F: FnMut(&[[u32; 3]]) -> Result<()>>(
     engine: &Engine,
     anchors: Rows<'_>,
@@ -264,15 +273,7 @@ async fn run<F: FnMut(&[[u32; 3]]) -> Result<()>>(
     }
     let known = references.unwrap_or(anchors);
     anchors.check_against(known)?;
-    let names = classes(known.labels);
-    let numbers: HashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
-    let number = |label: &String| numbers.get(label.as_str()).copied();
-    let own: Vec<u32> = anchors
-        .labels
-        .iter()
-        .map(|label| number(label).unwrap_or(names.len() as u32))
-        .collect();
-    let labels: Vec<u32> = known.labels.iter().filter_map(number).collect();
+    let [own, labels] = numbered(anchors.labels, known.labels);
     let triplets = match references {
         None => Triplets::own(&labels)?,
         Some(_) => Triplets::apart(&own, &labels)?,

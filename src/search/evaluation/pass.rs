@@ -112,19 +112,7 @@ impl Evaluator {
         };
         let (find, gaps) = (Work::Find(ids), Work::Gaps(depth));
         self.fetch(slices, known, references, queries, jobs).await?;
-        let batch: Vec<Row> = jobs.iter().map(|job| job.row).collect();
-        slices.upload(&mut self.batch, 0, &batch).await?;
-        let most = batch.iter().map(|row| row.positives as usize).max();
-        let whole = Block {
-            first_row: 0,
-            rows: batch.len(),
-            batch: 0,
-            first_reference: 0,
-            references: 0,
-            stride: stride(references.dim()),
-        };
-        let (inputs, scratch) = self.operands();
-        ranks::clear(slices.commands(), &whole, inputs, scratch);
+        let whole = self.begin(slices, jobs, references.dim()).await?;
         // Blocks follow the order of the classes: their positives are one range of the members.
         let (first, last) = (&jobs[0].members, &jobs[jobs.len() - 1].members);
         let positives = first.start..last.end;
@@ -143,11 +131,12 @@ impl Evaluator {
             }
         }
         slices.reserve(MOST_STAGES).await?;
+        let most = jobs.iter().map(|job| job.row.positives).max();
         let (inputs, scratch) = self.operands();
         ranks::order(
             slices.commands(),
             &whole,
-            most.unwrap_or(0),
+            most.unwrap_or(0) as usize,
             inputs,
             scratch,
         );
@@ -163,6 +152,23 @@ impl Evaluator {
         }
         let places = jobs.iter().map(|job| u64::from(job.row.positives) + 1);
         Ok(places.sum())
+    }
+
+    /// Begins the pass of these queries: all of them, and no references yet.
+    async fn begin(&mut self, slices: &mut Slices<'_>, jobs: &[Job], dim: usize) -> Result<Block> {
+        let batch: Vec<Row> = jobs.iter().map(|job| job.row).collect();
+        slices.upload(&mut self.batch, 0, &batch).await?;
+        let whole = Block {
+            first_row: 0,
+            rows: batch.len(),
+            batch: 0,
+            first_reference: 0,
+            references: 0,
+            stride: stride(dim),
+        };
+        let (inputs, scratch) = self.operands();
+        ranks::clear(slices.commands(), &whole, inputs, scratch);
+        Ok(whole)
     }
 
     /// The vectors of a pass as its kernels take them.

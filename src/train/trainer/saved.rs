@@ -101,15 +101,7 @@ impl Trainer {
     /// # Errors
     /// [`Error::Data`] if no run of these settings can have this state; [`Error::Device`].
     pub(crate) async fn restore(&mut self, saved: &Saved, arrays: &ArrayReader<'_>) -> Result<()> {
-        let Saved {
-            step,
-            next_id,
-            drifted,
-            by_hand,
-            linear,
-            kept,
-            ..
-        } = *saved;
+        let (step, next_id, kept) = (saved.step, saved.next_id, saved.kept);
         if step > self.config.steps {
             return Err(damaged(format_args!(
                 "it is at step {step} of {}",
@@ -161,8 +153,8 @@ impl Trainer {
             .await?;
         let seen: Vec<u8> = arrays.exactly(SEEN, self.seen.len())?;
         self.seen = seen.iter().map(|seen| *seen != 0).collect();
-        self.restore_linear(linear, arrays).await?;
-        (self.step, self.drifted, self.by_hand) = (step, drifted, by_hand);
+        self.restore_linear(saved.linear, arrays).await?;
+        (self.step, self.drifted, self.by_hand) = (step, saved.drifted, saved.by_hand);
         Ok(())
     }
 }

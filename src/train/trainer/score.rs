@@ -402,29 +402,18 @@ impl Trainer {
             setup,
             ..
         } = self;
-        let mut unit = match (map, linear) {
-            (Map::Raw, _) => UnitRows::Embedded {
-                features,
-                dataset,
-                model: None,
-                tile,
-                chosen: rows,
-            },
-            (Map::Linear, Ok(linear)) => UnitRows::Embedded {
-                features,
-                dataset,
-                model: Some(&linear.model),
-                tile: &mut linear.tile,
-                chosen: rows,
-            },
+        let (model, tile) = match (map, linear) {
+            (Map::Raw, _) => (None, tile),
+            (Map::Linear, Ok(linear)) => (Some(&linear.model), &mut linear.tile),
             (Map::Linear, Err(_)) => return Ok(None),
-            (Map::Head, _) => UnitRows::Embedded {
-                features,
-                dataset,
-                model: Some(model),
-                tile,
-                chosen: rows,
-            },
+            (Map::Head, _) => (Some(&*model), tile),
+        };
+        let mut unit = UnitRows::Embedded {
+            features,
+            dataset,
+            model,
+            tile,
+            chosen: rows,
         };
         let labels = dataset.labels_of(rows);
         let groups = setup.groups_of(rows).filter(|_| sum.is_across());

@@ -1,8 +1,11 @@
 //! The kernels of a step, recorded in their order: they embed the batch and store it, compute its row weights if a miner weighs
 //! rows, mine, compute the gradient of the loss, and update the weights.
 
-use super::setup::{STEP_DISPATCHES, Sizes, TrainBuffers};
-use super::{Drawn, LEAST_OPERATIONS, Trainer};
+use super::drawn::Drawn;
+use super::memory::TrainBuffers;
+use super::setup::STEP_DISPATCHES;
+use super::sizes::Sizes;
+use super::{LEAST_OPERATIONS, Trainer};
 use crate::base::error::Result;
 use crate::base::forecast::Path;
 use crate::base::rng;
