@@ -5,8 +5,6 @@ mod drawn;
 mod mined;
 mod valid;
 
-use std::collections::HashMap;
-
 use bytemuck::cast_slice;
 
 use crate::base::error::{Error, Result};
@@ -14,14 +12,13 @@ use crate::base::forecast::{Forecast, Rate, check_count};
 use crate::base::ledger::Purpose;
 use crate::base::plan::{MemoryPlan, Room};
 use crate::cpu::Distance;
-use crate::data::classes;
 use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::kernels::triplets::{self as kernel, Band, Batch, Row};
 use crate::kernels::{self, similarities, stride};
 use crate::mining::triplets::Triplets;
 use crate::rules::miners::Miner;
 use crate::search::evaluation::EvaluationSpec;
-use crate::search::rows::Rows;
+use crate::search::rows::{Rows, numbered};
 
 use mined::{Keeps, Mined};
 pub use valid::Windows;
@@ -247,15 +244,6 @@ pub async fn checksum(
     .await
 }
 
-/// Classes of anchors and of references by number; an anchor's class that no reference has comes after all others.
-fn numbered(anchors: &[String], references: &[String]) -> [Vec<u32>; 2] {
-    let names = classes(references);
-    let numbers: HashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
-    let none = names.len() as u32;
-    let number = |label: &String| numbers.get(label.as_str()).copied().unwrap_or(none);
-    [anchors, references].map(|labels| labels.iter().map(number).collect())
-}
-
 async fn run<F: FnMut(&[[u32; 3]]) -> Result<()>>(
     engine: &Engine,
     anchors: Rows<'_>,
@@ -273,7 +261,7 @@ async fn run<F: FnMut(&[[u32; 3]]) -> Result<()>>(
     }
     let known = references.unwrap_or(anchors);
     anchors.check_against(known)?;
-    let [own, labels] = numbered(anchors.labels, known.labels);
+    let (_, [own, labels]) = numbered(anchors.labels, known.labels);
     let triplets = match references {
         None => Triplets::own(&labels)?,
         Some(_) => Triplets::apart(&own, &labels)?,

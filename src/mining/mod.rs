@@ -10,21 +10,19 @@ mod pairs;
 mod phase;
 mod sizes;
 
-use std::collections::HashMap;
-
 use web_time::Instant;
 
 use crate::base::error::{Error, Result};
 use crate::base::forecast::Rate;
 use crate::cpu::Distance;
-use crate::data::classes;
+use crate::data::by_class::class_counts;
 use crate::engine::Engine;
 use crate::kernels;
 use crate::kernels::triplet_margin::TERMS;
 use crate::mining::mining_pass::{MiningPass, Rounds};
 use crate::rules::losses::{Loss, MiningRule};
 use crate::rules::miners::{Miner, MiningCounts};
-use crate::search::rows::Rows;
+use crate::search::rows::{Rows, numbered};
 use phase::Phase;
 use sizes::ADVICE;
 
@@ -134,7 +132,8 @@ pub async fn mine_into(
     let known = references.unwrap_or(anchors);
     anchors.check_against(known)?;
     let dim = known.rows.dim();
-    let classes = Classes::of(known.labels);
+    let (_, [own, labels]) = numbered(anchors.labels, known.labels);
+    let counts = class_counts(&labels);
     let rule = MiningRule::new(miner, chosen_by, loss, distance);
     let spec = MiningSpec {
         own: references.is_none(),
@@ -146,13 +145,12 @@ pub async fn mine_into(
     engine.prepare(kernels::used_on(engine.info())).await?;
     let mut workspace = engine.workspace("mining", &forecast.memory, ADVICE).await?;
     let mut phase = Phase::new(engine, spec, spec.cut(&room), &mut workspace);
-    phase.load(known, &classes.labels).await?;
+    phase.load(known, &labels).await?;
     let by_value = matches!(miner, Miner::MultiSimilarity(_)).then_some(chosen_by);
     let gives_pairs = wanted == Wanted::Pairs && miner.gives_pairs();
     let (mut rounds, mut progressed) = (Rounds::new(&rule, spec.anchors), 0);
     while let Some((round, first, before)) = rounds.next_block() {
-        let about = |anchor: usize| classes.about(&anchors.labels[anchor]);
-        let rows = phase.next_rows(first, before, about);
+        let rows = phase.next_rows(first, before, &own, &counts);
         let started = Instant::now();
         phase.block(anchors, first, &rows, &rule, round).await?;
         match round.is_last() {
@@ -174,39 +172,6 @@ pub async fn mine_into(
     let report = engine.read(&phase.report, 0, TERMS as u64).await?;
     let counts = rule.counts(miner, &report, spec.anchors);
     phase.mined(&rule, counts, loss, anchors, known).await
-}
-
-/// The classes of the references.
-struct Classes {
-    numbers: HashMap<String, u32>,
-    /// Class of each reference.
-    labels: Vec<u32>,
-    /// Number of references of each class.
-    counts: Vec<u32>,
-}
-
-impl Classes {
-    fn of(labels: &[String]) -> Self {
-        let numbers: HashMap<String, u32> = classes(labels).into_iter().zip(0..).collect();
-        let labels: Vec<u32> = labels.iter().map(|label| numbers[label]).collect();
-        let mut counts = vec![0; numbers.len()];
-        for label in &labels {
-            counts[*label as usize] += 1;
-        }
-        Self {
-            numbers,
-            labels,
-            counts,
-        }
-    }
-
-    /// Number of a class, and of its references; a class without references has the number after the last.
-    fn about(&self, label: &str) -> (u32, u32) {
-        match self.numbers.get(label) {
-            Some(number) => (*number, self.counts[*number as usize]),
-            None => (self.counts.len() as u32, 0),
-        }
-    }
 }
 
 /// Checks that a loss that learns proxies is given some, class by class.

@@ -76,13 +76,14 @@ impl<'a> Phase<'a> {
         self.engine.upload(&mut self.tags, 0, &tags).await
     }
 
-    /// The anchors of the next block, from `first` on; `rows` of them if given. `about` returns the class of an anchor and the
-    /// number of references that have it.
+    /// The anchors of the next block, from `first` on; `rows` of them if given. `classes`: that of each anchor;
+    /// `counts`: the references of each class.
     pub(super) fn next_rows(
         &self,
         first: usize,
         rows: Option<usize>,
-        about: impl Fn(usize) -> (u32, u32),
+        classes: &[u32],
+        counts: &[u32],
     ) -> Vec<Row> {
         let operations = self.spec.operations_of_an_anchor();
         let most = match self.spec.own && self.spec.whole {
@@ -103,7 +104,8 @@ impl<'a> Phase<'a> {
         let mut offset = 0;
         (first..last)
             .map(|anchor| {
-                let (label, same) = about(anchor);
+                let label = classes[anchor];
+                let same = counts.get(label as usize).copied().unwrap_or(0);
                 let own = self.spec.own;
                 let row = Row {
                     label,

@@ -9,13 +9,13 @@ use std::collections::HashMap;
 
 use crate::base::error::{Error, Result};
 use crate::base::forecast::Rate;
-use crate::data::{classes, groups};
+use crate::data::groups;
 use crate::engine::Engine;
 use crate::engine::pace::{Pace, Slices};
 use crate::kernels;
 use crate::model::unit_rows::UnitRows;
 use crate::search::metrics::{Retrieval, RetrievalSum};
-use crate::search::rows::{Classes, Rows};
+use crate::search::rows::{Classes, Rows, numbered};
 use buffers::ADVICE;
 
 pub use buffers::EvaluationSpec;
@@ -105,42 +105,15 @@ pub async fn evaluate_nearest(
     );
     Ok(retrieval.await?.of_the_nearest())
 }
-/// Classes and groups of queries and references, in this order, as numbers.
-struct Numbered {
-    /// Names of the references' classes, by number; a query's class that is not among them has the number after the last.
-    names: Vec<String>,
-    labels: [Vec<u32>; 2],
-    groups: Option<[Vec<u32>; 2]>,
-}
 
-impl Numbered {
-    fn new(labels: [&[String]; 2], groups: Option<[&[String]; 2]>) -> Self {
-        let names = classes(labels[1]);
-        let numbers: HashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
-        let none = names.len() as u32;
-        let number = |label: &String| *numbers.get(label.as_str()).unwrap_or(&none);
-        let labels = labels.map(|labels| labels.iter().map(number).collect());
-        let groups = groups.map(|groups| {
-            let mut numbers: HashMap<&str, u32> = HashMap::new();
-            let mut number = |group| {
-                let next = numbers.len() as u32;
-                *numbers.entry(group).or_insert(next)
-            };
-            groups.map(|side| side.iter().map(|group| number(group.as_str())).collect())
-        });
-        Self {
-            names,
-            labels,
-            groups,
-        }
-    }
-
-    fn classes(&self, side: usize) -> Classes<'_> {
-        Classes {
-            labels: &self.labels[side],
-            groups: self.groups.as_ref().map(|groups| &groups[side][..]),
-        }
-    }
+/// Groups of queries and references by number, in the order in which they come.
+fn grouped(groups: [&[String]; 2]) -> [Vec<u32>; 2] {
+    let mut numbers: HashMap<&str, u32> = HashMap::new();
+    let mut number = |group| {
+        let next = numbers.len() as u32;
+        *numbers.entry(group).or_insert(next)
+    };
+    groups.map(|side| side.iter().map(|group| number(group.as_str())).collect())
 }
 
 /// Scores embeddings by ranks up to the larger of `depth` and R.
@@ -155,8 +128,12 @@ async fn evaluate_within(
 ) -> Result<Retrieval> {
     let known = references.unwrap_or(queries);
     queries.check_against(known)?;
-    let numbered = Numbered::new([queries.labels, known.labels], groups);
-    let (asking, classes) = (numbered.classes(0), numbered.classes(1));
+    let (names, labels) = numbered(queries.labels, known.labels);
+    let groups = groups.map(grouped);
+    let [asking, classes] = [0, 1].map(|side| Classes {
+        labels: &labels[side],
+        groups: groups.as_ref().map(|groups| &groups[side][..]),
+    });
     let count = asking.labels.len();
     let spec = EvaluationSpec::of(classes.labels, known.rows.dim(), count);
     let (room, rate) = (engine.room(), Rate::default());
@@ -186,10 +163,7 @@ async fn evaluate_within(
         .score(&mut slices, classes, &mut stored, asked, sum, &mut progress)
         .await?;
     slices.collect().await?;
-    let name = |class: u32| {
-        let name = numbered.names.get(class as usize);
-        name.cloned().unwrap_or_default()
-    };
+    let name = |class: u32| names.get(class as usize).cloned().unwrap_or_default();
     ranking.sum(&mut slices).finish(&name).ok_or_else(|| {
         let other = match groups {
             Some(_) => "a row of its label in another group",

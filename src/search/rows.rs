@@ -2,13 +2,14 @@
 //! choice of some.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use rand::seq::SliceRandom as _;
 
 use crate::base::error::{Error, Result};
 use crate::base::order;
 use crate::base::rng;
-use crate::data::RowSource;
+use crate::data::{RowSource, classes};
 use crate::kernels::ranks::LabelBits;
 
 /// Rows with a label each: references, or rows that search them.
@@ -82,6 +83,17 @@ impl<'a> Classes<'a> {
         });
         Ok((keys, LabelBits::with_groups(bits)))
     }
+}
+
+/// Names of the classes of `known` rows, and the class of each of these rows and of other ones by number. A label that no known row
+/// has gets the number after the last.
+pub(crate) fn numbered(others: &[String], known: &[String]) -> (Vec<String>, [Vec<u32>; 2]) {
+    let names = classes(known);
+    let numbers: HashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
+    let none = names.len() as u32;
+    let number = |label: &String| *numbers.get(label.as_str()).unwrap_or(&none);
+    let both = [others, known].map(|labels| labels.iter().map(number).collect());
+    (names, both)
 }
 
 /// Numbers in ascending order.
