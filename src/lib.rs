@@ -141,11 +141,12 @@ pub use run::{
     Baseline, Checkpoint, DataReport, FullEvaluation, MemoryReport, Origin, Progress, Run,
     RunReport, SavedRun,
 };
-pub use search::evaluation::{EvaluationSpec, Rows, evaluate, evaluate_across, evaluate_nearest};
+pub use search::evaluation::{EvaluationSpec, evaluate, evaluate_across, evaluate_nearest};
 #[cfg(not(target_arch = "wasm32"))]
 pub use search::knn::search_across;
 pub use search::knn::{KnnIndex, KnnSpec, Neighbors};
 pub use search::metrics::{ClassMetrics, Metrics, Retrieval, Scores};
+pub use search::rows::Rows;
 pub use search::rows_to_check::{Confusion, RowsToCheck, Suspect};
 pub use search::threshold::{
     Curve, PairRates, Threshold, ThresholdConfig, ThresholdReport, ThresholdSpec, find_threshold,

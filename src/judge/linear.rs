@@ -16,20 +16,25 @@
 //! `cos((x, c), (y, c)) = 1 - |x - y|^2 / 2 c^2 + ..`, and the map still is one linear layer. If the outputs are many, a length is
 //! one of many, and the plain cosines often do better.
 
+mod reader;
+mod scatters;
+mod solve;
+mod span;
+
 use std::fmt;
 
-use nalgebra::{Cholesky, DMatrix, DVector, SymmetricEigen};
 use serde::{Deserialize, Serialize};
-use web_time::Instant;
 
 use crate::base::error::Result;
 use crate::base::order;
-use crate::base::working::{BREATHE_EVERY, Task};
 use crate::data::Dataset;
-use crate::data::column_spread;
 use crate::engine::Engine;
 use crate::model::embedding_model::LayerWeights;
 use crate::model::scaling::Scaling;
+use reader::Reader;
+use scatters::Scatters;
+use solve::{layer, solve};
+use span::Span;
 
 /// The most features, or rows if these are fewer: a Cholesky decomposition of 2,048 takes seconds, by its 3 10^9 operations, on one
 /// thread that nothing can interrupt, and each further doubling eight times that.
@@ -40,20 +45,6 @@ const MAX_EIGEN: usize = 1024;
 const MAX_VALUES: usize = 8 << 20;
 /// The most products of the scatter, rows x features^2: a minute or so in a browser.
 const MAX_PRODUCTS: f64 = (1u64 << 37) as f64;
-/// Rows that are read at once.
-const TILE_ROWS: usize = 256;
-/// Bytes of the means of classes that are processed together.
-const MEANS_BYTES: usize = 16 << 20;
-/// Number of times that each row is read.
-const PASSES: u64 = 4;
-/// Rows that one pass over the scatter adds.
-const PASS_ROWS: usize = 8;
-/// Least part of a feature's variance within classes that must remain given the features before it.
-const MIN_PIVOT: f64 = 1e-12;
-
-/// Least ratio of variance between to variance within classes of a direction, relative to the largest ratio.
-const MIN_RATIO: f64 = 1e-10;
-
 /// Shrinkages that are tried beside the one of Ledoit and Wolf, from 0 (none) to 1 (independent features).
 pub(crate) const SHRINKAGES: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.9];
 
@@ -255,16 +246,6 @@ pub struct LinearFit {
     span: Option<Span>,
 }
 
-/// The coordinates that the rows of a wide table span: `basis^T (features - mean) / scales`.
-#[derive(Clone, Debug)]
-struct Span {
-    /// `[dim, coordinates]`, orthonormal.
-    basis: DMatrix<f64>,
-    /// Mean of each feature, and its standard deviation within classes; 1 for one that does not vary there.
-    mean: Vec<f64>,
-    scales: Vec<f64>,
-}
-
 impl LinearFit {
     /// Reads these rows of a data set, scaled, a few at a time, four times each.
     ///
@@ -284,7 +265,15 @@ impl LinearFit {
         let classes = classes(dataset, &rows);
         let mut reader = Reader::new(engine, dataset, scaling, rows.len());
         if is_wide(rows.len(), dim) {
-            return Ok(reader.wide(&classes).await?.ok_or(Unfit::Singular));
+            let found = Span::fit(&mut reader, &classes).await?;
+            let fit = found.map(|(span, scatters, fourth)| Self {
+                scales: vec![1.0; scatters.mean.len()],
+                scatters,
+                fourth,
+                dim,
+                span: Some(span),
+            });
+            return Ok(fit.ok_or(Unfit::Singular));
         }
         let mut scatters = reader.scatters(&classes).await?;
         scatters.leave_out_constant();
@@ -343,523 +332,6 @@ fn by_class(dataset: &Dataset, rows: &[u32]) -> Vec<u32> {
 fn classes<'a>(dataset: &Dataset, rows: &'a [u32]) -> Vec<&'a [u32]> {
     let label = |row: &u32| dataset.labels[*row as usize];
     rows.chunk_by(|a, b| label(a) == label(b)).collect()
-}
-
-/// Reads rows tile by tile, and yields to other work on the engine between tiles.
-struct Reader<'a> {
-    engine: &'a Engine,
-    dataset: &'a Dataset,
-    scaling: &'a Scaling,
-    /// Time of the last yield.
-    breathed: Instant,
-    /// Task that the engine's listener receives, and rows read.
-    task: Task,
-    read: u64,
-}
-
-impl<'a> Reader<'a> {
-    fn new(engine: &'a Engine, dataset: &'a Dataset, scaling: &'a Scaling, rows: usize) -> Self {
-        let task = Task {
-            what: "fitting the linear map".to_owned(),
-            unit: "rows",
-            total: PASSES * rows as u64,
-        };
-        engine.tell(&task, 0);
-        Self {
-            engine,
-            dataset,
-            scaling,
-            breathed: Instant::now(),
-            task,
-            read: 0,
-        }
-    }
-
-    /// Calls `take` with every row of these classes and the number of its class among them, in dense tiles in the order of the
-    /// rows: a file is read in one go.
-    async fn each(
-        &mut self,
-        classes: &[&[u32]],
-        take: &mut dyn FnMut(&[f32], &[Member]),
-    ) -> Result<()> {
-        let mut members: Vec<Member> = Vec::new();
-        for (class, rows) in classes.iter().enumerate() {
-            members.extend(rows.iter().map(|row| Member { row: *row, class }));
-        }
-        order::sort_by_key(&mut members, |member| member.row);
-        let (mut rows, mut tile) = (Vec::new(), Vec::new());
-        for members in members.chunks(TILE_ROWS) {
-            rows.clear();
-            rows.extend(members.iter().map(|member| member.row));
-            tile.clear();
-            self.dataset.features.read(&rows, &mut tile).await?;
-            self.scaling.apply(&mut tile);
-            take(&tile, members);
-            self.read += members.len() as u64;
-            if self.breathed.elapsed() > BREATHE_EVERY {
-                self.engine.tell(&self.task, self.read);
-                self.engine.breathe().await?;
-                self.breathed = Instant::now();
-            }
-        }
-        Ok(())
-    }
-
-    /// Calls `take` with the residuals of the rows of some classes from the mean of their class, in tiles, and returns the means,
-    /// `[classes, dim]`.
-    async fn residuals(
-        &mut self,
-        classes: &[&[u32]],
-        take: &mut dyn FnMut(&mut Vec<f64>),
-    ) -> Result<Vec<f64>> {
-        let dim = self.dataset.features.dim();
-        let mut means = vec![0.0; classes.len() * dim];
-        self.each(classes, &mut |tile, members| {
-            for (row, member) in tile.chunks_exact(dim).zip(members) {
-                let mean = &mut means[member.class * dim..][..dim];
-                mean.iter_mut()
-                    .zip(row)
-                    .for_each(|(mean, value)| *mean += f64::from(*value));
-            }
-        })
-        .await?;
-        for (mean, class) in means.chunks_exact_mut(dim).zip(classes) {
-            mean.iter_mut().for_each(|mean| *mean /= class.len() as f64);
-        }
-        let mut residuals = Vec::new();
-        self.each(classes, &mut |tile, members| {
-            residuals.clear();
-            for (row, member) in tile.chunks_exact(dim).zip(members) {
-                let mean = &means[member.class * dim..][..dim];
-                residuals.extend(row.iter().zip(mean).map(|(v, mean)| f64::from(*v) - mean));
-            }
-            take(&mut residuals);
-        })
-        .await?;
-        Ok(means)
-    }
-
-    /// Groups of classes whose means fit in [`MEANS_BYTES`].
-    fn groups<'c, 'r>(
-        &self,
-        classes: &'c [&'r [u32]],
-    ) -> impl Iterator<Item = &'c [&'r [u32]]> + use<'c, 'r> {
-        let mean_bytes = size_of::<f64>() * self.dataset.features.dim();
-        classes.chunks((MEANS_BYTES / mean_bytes).max(1))
-    }
-
-    /// Fit in the coordinates that the rows span; `None` if the rows do not differ.
-    async fn wide(&mut self, classes: &[&[u32]]) -> Result<Option<LinearFit>> {
-        let dim = self.dataset.features.dim();
-        let mut squares = vec![0.0; dim];
-        let means = self
-            .residuals(classes, &mut |tile| {
-                for row in tile.chunks_exact(dim) {
-                    let values = squares.iter_mut().zip(row);
-                    values.for_each(|(sum, value)| *sum += value * value);
-                }
-            })
-            .await?;
-        let count: usize = classes.iter().map(|class| class.len()).sum();
-        let (mean, total) = over_all(classes, &means, &squares);
-        let deviation = |sum: f64| (sum / count as f64).sqrt();
-        let sizes = total.iter().zip(&mean);
-        let constant =
-            column_spread::constant(sizes.map(|(sum, mean)| (deviation(*sum), mean.abs())));
-        let scales = squares.iter().zip(&constant);
-        let scales: Vec<f64> = scales
-            .map(|(sum, is_constant)| match deviation(*sum) {
-                spread if *is_constant || spread == 0.0 => 1.0,
-                spread => spread,
-            })
-            .collect();
-        // The rows, sorted by class, centred and over their scales, a column each.
-        let mut rows = DMatrix::zeros(dim, count);
-        let mut of_class = vec![0; count];
-        let mut at = 0;
-        self.each(classes, &mut |tile, members| {
-            for (row, member) in tile.chunks_exact(dim).zip(members) {
-                for (i, value) in row.iter().enumerate() {
-                    if !constant[i] {
-                        rows[(i, at)] = (f64::from(*value) - mean[i]) / scales[i];
-                    }
-                }
-                of_class[at] = member.class;
-                at += 1;
-            }
-        })
-        .await?;
-        let Some(eigen) = SymmetricEigen::try_new(rows.tr_mul(&rows), f64::EPSILON, SWEEPS * count)
-        else {
-            return Ok(None);
-        };
-        let order = descending(&eigen.eigenvalues);
-        let most = order.first().map_or(0.0, |first| eigen.eigenvalues[*first]);
-        let kept = order
-            .iter()
-            .filter(|i| eigen.eigenvalues[**i] > MIN_RATIO * most);
-        let kept: Vec<usize> = kept.copied().collect();
-        if kept.is_empty() {
-            return Ok(None);
-        }
-        let mut turned = eigen.eigenvectors.select_columns(&kept);
-        let mut basis = &rows * &turned;
-        for (at, i) in kept.iter().enumerate() {
-            let length = eigen.eigenvalues[*i].sqrt();
-            basis.column_mut(at).unscale_mut(length);
-            turned.column_mut(at).scale_mut(length);
-        }
-        let mut scatters = Scatters::new(kept.len(), classes.len());
-        let mut residuals = turned;
-        let mut fourth = 0.0;
-        for class in 0..classes.len() {
-            let members: Vec<usize> = (0..count).filter(|row| of_class[*row] == class).collect();
-            let mean = residuals.select_rows(&members).row_mean();
-            for row in &members {
-                let mut row = residuals.row_mut(*row);
-                row -= &mean;
-                fourth += row.norm_squared().powi(2) / count as f64;
-            }
-            let mean: Vec<f64> = mean.iter().copied().collect();
-            scatters.join(&mean, members.len() as f64);
-        }
-        let mut tile: Vec<f64> = residuals.transpose().iter().copied().collect();
-        add_products(&mut tile, kept.len(), &mut scatters.within);
-        scatters.finish();
-        Ok(Some(LinearFit {
-            scales: vec![1.0; kept.len()],
-            scatters,
-            fourth,
-            dim,
-            span: Some(Span {
-                basis,
-                mean,
-                scales,
-            }),
-        }))
-    }
-
-    /// Mean and scatters of the rows of these classes.
-    async fn scatters(&mut self, classes: &[&[u32]]) -> Result<Scatters> {
-        let dim = self.dataset.features.dim();
-        let mut scatters = Scatters::new(dim, classes.len());
-        for classes in self.groups(classes) {
-            let within = &mut scatters.within;
-            let mut take = |tile: &mut Vec<f64>| add_products(tile, dim, within);
-            let means = self.residuals(classes, &mut take).await?;
-            for (mean, class) in means.chunks_exact(dim).zip(classes) {
-                scatters.join(mean, class.len() as f64);
-            }
-        }
-        scatters.finish();
-        Ok(scatters)
-    }
-
-    /// Mean over the rows of these classes of the fourth power of a residual's length over the scales.
-    async fn fourth_power(&mut self, classes: &[&[u32]], scales: &[f64]) -> Result<f64> {
-        let (mut sum, mut rows) = (0.0, 0);
-        for classes in self.groups(classes) {
-            let mut take = |tile: &mut Vec<f64>| {
-                for row in tile.chunks_exact(scales.len()) {
-                    let values = row.iter().zip(scales);
-                    let square: f64 = values.map(|(v, scale)| (v / scale).powi(2)).sum();
-                    sum += square * square;
-                }
-            };
-            self.residuals(classes, &mut take).await?;
-            rows += classes.iter().map(|class| class.len()).sum::<usize>();
-        }
-        Ok(sum / rows as f64)
-    }
-}
-
-/// A row, and the number of its class.
-#[derive(Clone, Copy, Debug)]
-struct Member {
-    row: u32,
-    class: usize,
-}
-
-/// Adds the products of each two columns of centred rows to `scatter`; pads the rows to whole passes.
-fn add_products(centred: &mut Vec<f64>, dim: usize, scatter: &mut [f64]) {
-    // Rows of zeros add nothing, and make every pass whole.
-    centred.resize(centred.len().next_multiple_of(PASS_ROWS * dim), 0.0);
-    for rows in centred.chunks_exact(PASS_ROWS * dim) {
-        for i in 0..dim {
-            let sums = &mut scatter[i * dim + i..(i + 1) * dim];
-            let right: [&[f64]; PASS_ROWS] =
-                std::array::from_fn(|row| &rows[row * dim + i..][..sums.len()]);
-            let left: [f64; PASS_ROWS] = std::array::from_fn(|row| right[row][0]);
-            for (j, sum) in sums.iter_mut().enumerate() {
-                let mut add = 0.0;
-                for row in 0..PASS_ROWS {
-                    add += left[row] * right[row][j];
-                }
-                *sum += add;
-            }
-        }
-    }
-}
-
-/// Mean and scatters of the rows of some classes. The diagonal and the upper triangle of a scatter are filled.
-#[derive(Clone, Debug)]
-struct Scatters {
-    rows: f64,
-    mean: Vec<f64>,
-    /// Sum over rows of the products of residuals from the mean of the row's class, `[dim, dim]`.
-    within: Vec<f64>,
-    between: Between,
-}
-
-/// The scatter of the means of classes about the mean of all rows.
-#[derive(Clone, Debug)]
-enum Between {
-    /// Sum over rows of the products of the steps from the mean of all rows to the mean of the row's class, `[dim, dim]`.
-    Products(Vec<f64>),
-    /// Steps from the mean of all rows to the mean of each class, times the root of the class's rows, `[dim, classes]`; used if
-    /// classes are fewer than features.
-    Steps(DMatrix<f64>, Vec<f64>),
-}
-
-impl Scatters {
-    fn new(dim: usize, classes: usize) -> Self {
-        Self {
-            rows: 0.0,
-            mean: vec![0.0; dim],
-            within: vec![0.0; dim * dim],
-            between: match classes < dim {
-                true => Between::Steps(DMatrix::zeros(dim, classes), Vec::new()),
-                false => Between::Products(vec![0.0; dim * dim]),
-            },
-        }
-    }
-
-    /// Adds a class of this mean to the mean and to the scatter between classes (Chan, Golub and `LeVeque` 1979).
-    fn join(&mut self, mean: &[f64], of_class: f64) {
-        let rows = self.rows + of_class;
-        let weight = self.rows * of_class / rows;
-        let steps: Vec<f64> = mean.iter().zip(&self.mean).map(|(a, b)| a - b).collect();
-        let dim = steps.len();
-        match &mut self.between {
-            Between::Products(products) => {
-                for i in 0..dim {
-                    let step = weight * steps[i];
-                    let sums = products[i * dim + i..].iter_mut();
-                    for (sum, along) in sums.zip(&steps[i..]) {
-                        *sum += step * along;
-                    }
-                }
-            }
-            // The mean of all is not known yet.
-            Between::Steps(means, sizes) => {
-                means.column_mut(sizes.len()).copy_from_slice(mean);
-                sizes.push(of_class);
-            }
-        }
-        for (sum, step) in self.mean.iter_mut().zip(&steps) {
-            *sum += step * of_class / rows;
-        }
-        self.rows = rows;
-    }
-
-    /// Ends the joining of classes.
-    fn finish(&mut self) {
-        if let Between::Steps(means, sizes) = &mut self.between {
-            for (mut column, size) in means.column_iter_mut().zip(sizes.iter()) {
-                let steps = column.iter_mut().zip(&self.mean);
-                steps.for_each(|(value, mean)| *value = (*value - mean) * size.sqrt());
-            }
-        }
-    }
-
-    /// Removes constant features from both scatters: their weights become 0.
-    fn leave_out_constant(&mut self) {
-        let dim = self.mean.len();
-        let between = |i: usize| match &self.between {
-            Between::Products(products) => products[i * dim + i],
-            Between::Steps(steps, _) => steps.row(i).norm_squared(),
-        };
-        let sizes = (0..dim).map(|i| {
-            let variance = (self.within[i * dim + i] + between(i)) / self.rows;
-            (variance.sqrt(), self.mean[i].abs())
-        });
-        let constant = column_spread::constant(sizes);
-        for i in (0..dim).filter(|i| constant[*i]) {
-            let places = (0..i)
-                .map(|j| j * dim + i)
-                .chain((i..dim).map(|j| i * dim + j));
-            for place in places {
-                self.within[place] = 0.0;
-                if let Between::Products(products) = &mut self.between {
-                    products[place] = 0.0;
-                }
-            }
-            if let Between::Steps(steps, _) = &mut self.between {
-                steps.row_mut(i).fill(0.0);
-            }
-        }
-    }
-
-    /// Standard deviation of each feature within classes, 1 for one that does not vary there. Means of equal f32 values are exact,
-    /// so that their residuals are zeros.
-    fn scales(&self) -> Vec<f64> {
-        let diagonal = self.within.iter().step_by(self.mean.len() + 1);
-        let scale = |scatter: &f64| match scatter / self.rows {
-            0.0 => 1.0,
-            variance => variance.sqrt(),
-        };
-        diagonal.map(scale).collect()
-    }
-
-    /// The shrinkage of Ledoit and Wolf for residuals over their scales, with this many `features`.
-    ///
-    /// `fourth` is the mean of the fourth power of their length.
-    fn ledoit_wolf(&self, scales: &[f64], fourth: f64, features: usize) -> f64 {
-        let dim = scales.len();
-        if features == 1 {
-            return 0.0;
-        }
-        let (mut trace, mut squares) = (0.0, 0.0);
-        for i in 0..dim {
-            let at = |j: usize| self.within[i * dim + j] / (self.rows * scales[i] * scales[j]);
-            trace += at(i);
-            squares += at(i).powi(2);
-            squares += 2.0 * (i + 1..dim).map(|j| at(j).powi(2)).sum::<f64>();
-        }
-        // Scatter of the products about their mean, and distance of the covariance from its target.
-        let features = features as f64;
-        let noise = (fourth - squares) / (features * self.rows);
-        let distance = (squares - trace * trace / features) / features;
-        if noise > 0.0 && distance > 0.0 {
-            (noise / distance).min(1.0)
-        } else {
-            0.0
-        }
-    }
-
-    /// Covariance within classes, shrunk over the scales towards independent features of their mean variance.
-    fn shrunk(&self, scales: &[f64], shrinkage: f64, features: usize) -> Vec<f64> {
-        let dim = scales.len();
-        let kept = (1.0 - shrinkage) / self.rows;
-        let mut shrunk: Vec<f64> = self.within.iter().map(|scatter| kept * scatter).collect();
-        let diagonal = self.within.iter().step_by(dim + 1);
-        let variances = diagonal
-            .zip(scales)
-            .map(|(scatter, scale)| scatter / (self.rows * scale * scale));
-        let target = shrinkage * variances.sum::<f64>() / features as f64;
-        shrunk
-            .iter_mut()
-            .step_by(dim + 1)
-            .zip(scales)
-            .for_each(|(value, scale)| *value += target * scale * scale);
-        shrunk
-    }
-}
-
-/// Directions of the largest ratios between / within, one a column, of unit variance within classes; and the ratios. There are at
-/// most `most`, and no more than differ between classes.
-///
-/// The upper triangle of the products is read, row-major: nalgebra, column-major, takes it as the lower one.
-fn solve(within: Vec<f64>, between: &Between, most: usize) -> Option<(DMatrix<f64>, Vec<f64>)> {
-    let dim = within.len().isqrt();
-    let within = DMatrix::from_vec(dim, dim, within);
-    let variances = within.diagonal();
-    let root = Cholesky::new(within)?.unpack();
-    let pivots = root.diagonal();
-    if (0..dim).any(|i| pivots[i] * pivots[i] <= MIN_PIVOT * variances[i]) {
-        return None;
-    }
-    // With within = L L^T: the eigenvectors u of L^-1 between L^-T give the directions L^-T u.
-    let (mut directions, ratios) = match between {
-        Between::Products(products) => {
-            let mut between = DMatrix::from_row_slice(dim, dim, products).transpose();
-            between.fill_upper_triangle_with_lower_triangle();
-            root.solve_lower_triangular_mut(&mut between)
-                .then_some(())?;
-            between.transpose_mut();
-            root.solve_lower_triangular_mut(&mut between)
-                .then_some(())?;
-            largest(between, most)?
-        }
-        Between::Steps(steps, _) => {
-            // Of A = L^-1 steps: A^T A v = ratio v gives u = A v / sqrt(ratio).
-            let mut steps = steps.clone();
-            root.solve_lower_triangular_mut(&mut steps).then_some(())?;
-            let (chosen, ratios) = largest(steps.tr_mul(&steps), most)?;
-            let mut directions = steps * chosen;
-            for (mut column, ratio) in directions.column_iter_mut().zip(&ratios) {
-                column.unscale_mut(ratio.sqrt());
-            }
-            (directions, ratios)
-        }
-    };
-    root.tr_solve_lower_triangular_mut(&mut directions)
-        .then_some((directions, ratios))
-}
-
-/// Eigenvectors of the largest eigenvalues, at most `most`, and these eigenvalues.
-fn largest(symmetric: DMatrix<f64>, most: usize) -> Option<(DMatrix<f64>, Vec<f64>)> {
-    let sweeps = SWEEPS * symmetric.nrows();
-    let eigen = SymmetricEigen::try_new(symmetric, f64::EPSILON, sweeps)?;
-    let mut order = descending(&eigen.eigenvalues);
-    let least = MIN_RATIO * eigen.eigenvalues[*order.first()?];
-    order.retain(|i| eigen.eigenvalues[*i] > least);
-    order.truncate(most);
-    let values = order.iter().map(|i| eigen.eigenvalues[*i]).collect();
-    (!order.is_empty()).then(|| (eigen.eigenvectors.select_columns(&order), values))
-}
-
-/// Indices of the values, in descending order of the values.
-fn descending(values: &DVector<f64>) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order::sort_places(&mut order, &|a, b| values[b].total_cmp(&values[a]));
-    order
-}
-
-/// The most steps of the QR iteration per eigenvalue; usually two or three are needed.
-const SWEEPS: usize = 60;
-
-/// Directions as rows of weights, and the bias that brings the mean to the origin; `None` if f32 does not hold them.
-fn layer(directions: &DMatrix<f64>, mean: &[f64]) -> Option<LayerWeights> {
-    // Columns are contiguous: each is a row of the weights.
-    let weight: Vec<f32> = directions.iter().map(|value| *value as f32).collect();
-    let bias: Vec<f32> = weight
-        .chunks_exact(mean.len())
-        .map(|row| {
-            -row.iter()
-                .zip(mean)
-                .map(|(w, mean)| f64::from(*w) * mean)
-                .sum::<f64>() as f32
-        })
-        .collect();
-    let finite = weight.iter().chain(&bias).all(|value| value.is_finite());
-    finite.then(|| LayerWeights {
-        index: 0,
-        shape: [directions.ncols(), mean.len()],
-        weight,
-        bias,
-    })
-}
-
-/// Mean of all rows, and squared deviations from it summed by column, `[dim]` each: from the means of the classes,
-/// `[classes, dim]`, and the squared deviations from those.
-fn over_all(classes: &[&[u32]], means: &[f64], squares: &[f64]) -> (Vec<f64>, Vec<f64>) {
-    let dim = squares.len();
-    let count: usize = classes.iter().map(|class| class.len()).sum();
-    let mut mean = vec![0.0; dim];
-    for (class, of_class) in classes.iter().zip(means.chunks_exact(dim)) {
-        let part = class.len() as f64 / count as f64;
-        let sums = mean.iter_mut().zip(of_class);
-        sums.for_each(|(mean, of_class)| *mean += part * of_class);
-    }
-    let mut total = squares.to_vec();
-    for (class, of_class) in classes.iter().zip(means.chunks_exact(dim)) {
-        let steps = of_class.iter().zip(&mean);
-        for (sum, (of_class, mean)) in total.iter_mut().zip(steps) {
-            *sum += class.len() as f64 * (of_class - mean).powi(2);
-        }
-    }
-    (mean, total)
 }
 
 #[cfg(test)]

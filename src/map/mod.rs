@@ -10,7 +10,7 @@ use crate::data::{Dataset, Side};
 use crate::map::projection::{Axes, Plane};
 use crate::model::embeddings::Embeddings;
 use crate::model::scaling::Scaling;
-use crate::search::evaluation;
+use crate::search::rows;
 
 /// The most rows of a map, and the most features of these rows.
 const ROWS: usize = 50_000;
@@ -78,7 +78,7 @@ impl Map {
     /// # Errors
     /// [`crate::Error::Data`] if a file has changed.
     pub async fn of_features(dataset: &Dataset, heard: &mut dyn FnMut(Working)) -> Result<Self> {
-        let rows = evaluation::choose(dataset.rows(), most_rows(dataset.features.dim()), 0);
+        let rows = rows::choose(dataset.rows(), most_rows(dataset.features.dim()), 0);
         let scaling = Scaling::auto(dataset, &rows, heard).await?;
         let mut map = Self::of(dataset, &scaling, None, rows, heard).await?;
         map.points.clone_from(&map.before);
@@ -187,7 +187,7 @@ fn make_unit(rows: &mut Embeddings) {
 
 /// Numbers in the data of the rows of a side that are on its map.
 pub(crate) fn rows_of(all: &[u32], most: usize, seed: u64) -> Vec<u32> {
-    let chosen = evaluation::choose(all.len(), most, seed);
+    let chosen = rows::choose(all.len(), most, seed);
     chosen.iter().map(|at| all[*at as usize]).collect()
 }
 
@@ -208,7 +208,7 @@ fn fitted(classes: &[u16], dim: usize) -> impl Fn(usize) -> bool + use<> {
         .max(FITTED_PRODUCTS / dim / dim)
         .max(100);
     let mut is_fitted = vec![false; classes.len()];
-    for at in evaluation::choose(candidates.len(), most, 0) {
+    for at in rows::choose(candidates.len(), most, 0) {
         is_fitted[candidates[at as usize]] = true;
     }
     move |row| is_fitted[row]

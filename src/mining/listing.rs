@@ -5,8 +5,6 @@ mod drawn;
 mod mined;
 mod valid;
 
-use std::collections::HashMap;
-
 use bytemuck::cast_slice;
 
 use crate::base::error::{Error, Result};
@@ -14,14 +12,14 @@ use crate::base::forecast::{Forecast, Rate, check_count};
 use crate::base::ledger::Purpose;
 use crate::base::plan::{MemoryPlan, Room};
 use crate::cpu::Distance;
-use crate::data::classes;
 use crate::engine::pace::Slices;
 use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::kernels::triplets::{self as kernel, Band, Batch, Row};
 use crate::kernels::{self, similarities, stride};
 use crate::mining::triplets::Triplets;
 use crate::rules::miners::Miner;
-use crate::search::evaluation::{EvaluationSpec, Rows};
+use crate::search::evaluation::EvaluationSpec;
+use crate::search::rows::{Rows, numbered};
 
 use mined::{Keeps, Mined};
 pub use valid::Windows;
@@ -266,15 +264,7 @@ async fn run<F: FnMut(&[[u32; 3]]) -> Result<()>>(
     }
     let known = references.unwrap_or(anchors);
     anchors.check_against(known)?;
-    let names = classes(known.labels);
-    let numbers: HashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
-    let number = |label: &String| numbers.get(label.as_str()).copied();
-    let own: Vec<u32> = anchors
-        .labels
-        .iter()
-        .map(|label| number(label).unwrap_or(names.len() as u32))
-        .collect();
-    let labels: Vec<u32> = known.labels.iter().filter_map(number).collect();
+    let (_, [own, labels]) = numbered(anchors.labels, known.labels);
     let triplets = match references {
         None => Triplets::own(&labels)?,
         Some(_) => Triplets::apart(&own, &labels)?,

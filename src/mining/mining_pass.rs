@@ -24,6 +24,49 @@ pub(crate) enum MiningPass {
     Rows(RowPass),
 }
 
+/// Walk over the blocks of a batch: all anchors in every round, block by block. Rounds after [`Round::Reduce`] take its blocks.
+pub(crate) struct Rounds {
+    rounds: &'static [Round],
+    anchors: usize,
+    /// First anchor of the next block, and number of the block.
+    anchor: usize,
+    block: usize,
+    /// Rows of the blocks of [`Round::Reduce`].
+    cut: Vec<usize>,
+}
+
+impl Rounds {
+    /// The rounds of a rule over this many anchors.
+    pub(crate) fn new(rule: &MiningRule, anchors: usize) -> Self {
+        Self {
+            rounds: if anchors > 0 { rule.rounds() } else { &[] },
+            anchors,
+            anchor: 0,
+            block: 0,
+            cut: Vec::new(),
+        }
+    }
+
+    /// Round and first anchor of the next block, and its rows if a round before had the block.
+    pub(crate) fn next_block(&self) -> Option<(Round, usize, Option<usize>)> {
+        let round = *self.rounds.first()?;
+        let again = matches!(round, Round::Settle | Round::Slopes);
+        Some((round, self.anchor, again.then(|| self.cut[self.block])))
+    }
+
+    /// Ends a block of this many rows.
+    pub(crate) fn done(&mut self, rows: usize) {
+        if self.rounds[0] == Round::Reduce {
+            self.cut.push(rows);
+        }
+        (self.anchor, self.block) = (self.anchor + rows, self.block + 1);
+        if self.anchor >= self.anchors {
+            self.rounds = &self.rounds[1..];
+            (self.anchor, self.block) = (0, 0);
+        }
+    }
+}
+
 impl MiningPass {
     /// Adds the buffers for these blocks to a plan, each as large as the largest block needs. `anchors`: rows of the whole batch;
     /// `stride`: floats of a row.

@@ -8,11 +8,12 @@ use crate::engine::pace::Slices;
 use crate::engine::{Commands, DeviceVec, Engine, Workspace};
 use crate::kernels::optimizer::{self, Moments};
 use crate::kernels::row_loss;
+use crate::model::optimizer::Labels;
 use crate::rules::config::Optimizer;
 
 const MOVED: &str = "boundary.moved";
 const GRADIENT: &str = "boundary.gradient";
-const MOMENTS: [&str; 2] = ["boundary.first_moment", "boundary.second_moment"];
+const LABELS: Labels = Labels([MOVED, "boundary.first_moment", "boundary.second_moment"]);
 /// Floats of each buffer: one value, then padding.
 const FLOATS: usize = 4;
 
@@ -31,10 +32,10 @@ pub(crate) struct Boundary {
 impl Boundary {
     /// Adds the buffers to a plan.
     pub(crate) fn plan(plan: MemoryPlan) -> MemoryPlan {
-        plan.with::<f32>(Purpose::Weights, MOVED, FLOATS as u64)
-            .with::<f32>(Purpose::Gradients, GRADIENT, FLOATS as u64)
-            .with::<f32>(Purpose::Optimizer, MOMENTS[0], FLOATS as u64)
-            .with::<f32>(Purpose::Optimizer, MOMENTS[1], FLOATS as u64)
+        let plan = plan
+            .with::<f32>(Purpose::Weights, MOVED, FLOATS as u64)
+            .with::<f32>(Purpose::Gradients, GRADIENT, FLOATS as u64);
+        LABELS.plan(plan, FLOATS as u64)
     }
 
     /// Takes the buffers, zero, from the workspace.
@@ -44,10 +45,7 @@ impl Boundary {
             pull: pull as f32,
             moved: workspace.take(MOVED),
             gradient: workspace.take(GRADIENT),
-            moments: Moments {
-                first: workspace.take(MOMENTS[0]),
-                second: workspace.take(MOMENTS[1]),
-            },
+            moments: LABELS.moments(workspace),
         }
     }
 
@@ -60,15 +58,8 @@ impl Boundary {
         slices: &mut Slices<'_>,
         arrays: &mut ArrayWriter,
     ) -> Result<()> {
-        let Moments { first, second } = &self.moments;
-        for (name, vector) in [
-            (MOVED, &self.moved),
-            (MOMENTS[0], first),
-            (MOMENTS[1], second),
-        ] {
-            arrays.vector(name, slices, vector, FLOATS).await?;
-        }
-        Ok(())
+        let (moved, moments) = (&self.moved, &self.moments);
+        LABELS.save(slices, arrays, moved, moments, FLOATS).await
     }
 
     /// Replaces the boundary and its moments by saved ones.
@@ -80,15 +71,8 @@ impl Boundary {
         engine: &Engine,
         arrays: &ArrayReader<'_>,
     ) -> Result<()> {
-        let Moments { first, second } = &mut self.moments;
-        for (name, vector) in [
-            (MOVED, &mut self.moved),
-            (MOMENTS[0], first),
-            (MOMENTS[1], second),
-        ] {
-            arrays.vector(name, engine, vector, FLOATS).await?;
-        }
-        Ok(())
+        let (moved, moments) = (&mut self.moved, &mut self.moments);
+        LABELS.restore(engine, arrays, moved, moments, FLOATS).await
     }
 
     /// Takes step `step` of the optimizer, counted from 1, with the boundary's own learning rate and without weight decay, which

@@ -15,6 +15,7 @@ use crate::kernels::normalize;
 use crate::kernels::optimizer::{self, Moments};
 use crate::kernels::ranks::{NO_ID, Row};
 use crate::kernels::stride;
+use crate::model::optimizer::Labels;
 use crate::rules::config::Optimizer;
 use crate::rules::losses::{ProxyStart, ProxyTerms};
 
@@ -27,7 +28,7 @@ const UNIT: &str = "proxies.unit";
 const NORMS: &str = "proxies.norms";
 const ROWS: &str = "proxies.rows";
 const TAGS: &str = "proxies.tags";
-const MOMENTS: [&str; 2] = ["proxies.first_moment", "proxies.second_moment"];
+const LABELS: Labels = Labels([PARAMETERS, "proxies.first_moment", "proxies.second_moment"]);
 
 /// Classes, number and size of a run's proxies.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,11 +84,12 @@ impl ProxySpec {
     pub(crate) fn plan(&self, plan: MemoryPlan) -> MemoryPlan {
         let count = self.count() as u64;
         let floats = count * stride(self.dim) as u64;
-        plan.with::<f32>(Purpose::Weights, PARAMETERS, floats)
+        let plan = plan
+            .with::<f32>(Purpose::Weights, PARAMETERS, floats)
             .with::<f32>(Purpose::Weights, UNIT, floats)
-            .with::<f32>(Purpose::Gradients, GRADIENT, floats)
-            .with::<f32>(Purpose::Optimizer, MOMENTS[0], floats)
-            .with::<f32>(Purpose::Optimizer, MOMENTS[1], floats)
+            .with::<f32>(Purpose::Gradients, GRADIENT, floats);
+        LABELS
+            .plan(plan, floats)
             .with::<f32>(Purpose::Activations, NORMS, count)
             .with::<Row>(Purpose::Ranks, ROWS, count)
             .with::<[u32; 2]>(Purpose::Weights, TAGS, count)
@@ -129,10 +131,7 @@ impl Proxies {
         let mut proxies = Self {
             spec: spec.clone(),
             parameters: workspace.take(PARAMETERS),
-            moments: Moments {
-                first: workspace.take(MOMENTS[0]),
-                second: workspace.take(MOMENTS[1]),
-            },
+            moments: LABELS.moments(workspace),
             norms: workspace.take(NORMS),
             gradient: workspace.take(GRADIENT),
             unit: workspace.take(UNIT),
@@ -212,15 +211,10 @@ impl Proxies {
         arrays: &mut ArrayWriter,
     ) -> Result<()> {
         let floats = self.count() * self.stride();
-        let Moments { first, second } = &self.moments;
-        for (name, vector) in [
-            (PARAMETERS, &self.parameters),
-            (MOMENTS[0], first),
-            (MOMENTS[1], second),
-        ] {
-            arrays.vector(name, slices, vector, floats).await?;
-        }
-        Ok(())
+        let (parameters, moments) = (&self.parameters, &self.moments);
+        LABELS
+            .save(slices, arrays, parameters, moments, floats)
+            .await
     }
 
     /// Replaces the proxies and their moments by saved ones.
@@ -233,15 +227,10 @@ impl Proxies {
         arrays: &ArrayReader<'_>,
     ) -> Result<()> {
         let floats = self.count() * self.stride();
-        let Moments { first, second } = &mut self.moments;
-        for (name, vector) in [
-            (PARAMETERS, &mut self.parameters),
-            (MOMENTS[0], first),
-            (MOMENTS[1], second),
-        ] {
-            arrays.vector(name, engine, vector, floats).await?;
-        }
-        Ok(())
+        let (parameters, moments) = (&mut self.parameters, &mut self.moments);
+        LABELS
+            .restore(engine, arrays, parameters, moments, floats)
+            .await
     }
 
     /// Normalizes all proxies for a step. A proxy whose length is not finite sets `status[0]`.

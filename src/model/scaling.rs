@@ -116,6 +116,26 @@ impl Scaling {
         }
     }
 
+    /// Checks that 32-bit weights can take up the scales.
+    ///
+    /// # Errors
+    /// [`Error::Data`], with the name of the feature.
+    fn check(&self, names: &[String]) -> Result<()> {
+        if let Some(column) = self
+            .scale
+            .iter()
+            .position(|scale| *scale > 1.0 / LEAST_SPREAD)
+        {
+            return Err(Error::Data(format!(
+                "{} spreads by {:.0e} only, less than 32-bit weights can take up: multiply the features by a number that brings them \
+                 near 1",
+                quoted(&column_spread::name(names, column)),
+                1.0 / self.scale[column]
+            )));
+        }
+        Ok(())
+    }
+
     /// Decides by the training rows `rows`, reading each once; reads none if the setting is `false`. Without `centres`, features of
     /// one unit are left unscaled.
     ///
@@ -172,18 +192,7 @@ impl Scaling {
             _ => columns.without(|column| column_spread::name(&dataset.feature_names, column)),
         };
         let scaling = columns.scaling(kind);
-        if let Some(column) = scaling
-            .scale
-            .iter()
-            .position(|scale| *scale > 1.0 / LEAST_SPREAD)
-        {
-            return Err(Error::Data(format!(
-                "{} spreads by {:.0e} only, less than 32-bit weights can take up: multiply the features by a number that brings them \
-                 near 1",
-                quoted(&column_spread::name(&dataset.feature_names, column)),
-                1.0 / scaling.scale[column]
-            )));
-        }
+        scaling.check(&dataset.feature_names)?;
         Ok(Decision {
             scaling,
             kind,

@@ -56,6 +56,43 @@ fn stored_tile(engine: &Engine, to: &DeviceVec<f32>, stride: usize) -> usize {
     (bytes as usize / size_of::<f32>() / stride.max(1)).max(1)
 }
 
+/// Brings these stored rows to a vector, from row `at` on, at unit length; `dense` is room for them.
+async fn bring_stored(
+    slices: &mut Slices<'_>,
+    rows: &RowSource,
+    numbers: &[u32],
+    dense: &mut Vec<f32>,
+    to: &mut DeviceVec<f32>,
+    at: usize,
+) -> Result<()> {
+    let (dim, count) = (rows.dim(), numbers.len());
+    let stride = stride(dim);
+    slices.leave_untimed();
+    match to {
+        #[cfg(not(target_arch = "wasm32"))]
+        DeviceVec::Cpu(to) => {
+            let to = &mut to.as_mut_slice()[at * stride..][..count * stride];
+            let normalize = |rows: &mut [f32]| cpu::normalize::in_place(rows, stride);
+            rows.read_to(numbers, stride, to, normalize)?;
+            slices.commands().count();
+        }
+        _ => {
+            dense.clear();
+            rows.read(numbers, dense).await?;
+            check_squares(numbers, dense, dim)?;
+            // Uploaded directly to their destination.
+            let first = (at * stride) as u64;
+            if dim == stride {
+                slices.upload(to, first, dense).await?;
+            } else {
+                slices.upload(to, first, &pad(dense, dim)).await?;
+            }
+            normalize::in_place(slices.commands(), count, stride, at, to);
+        }
+    }
+    Ok(())
+}
+
 impl UnitRows<'_> {
     /// Number of rows.
     pub(crate) fn len(&self) -> usize {
@@ -146,30 +183,7 @@ impl UnitRows<'_> {
                             *number = chosen[*number as usize];
                         }
                     }
-                    slices.leave_untimed();
-                    match to {
-                        #[cfg(not(target_arch = "wasm32"))]
-                        DeviceVec::Cpu(to) => {
-                            let to = &mut to.as_mut_slice()[at * stride..][..count * stride];
-                            let normalize =
-                                |rows: &mut [f32]| cpu::normalize::in_place(rows, stride);
-                            rows.read_to(&numbers, stride, to, normalize)?;
-                            slices.commands().count();
-                        }
-                        _ => {
-                            dense.clear();
-                            rows.read(&numbers, &mut dense).await?;
-                            check_squares(&numbers, &dense, dim)?;
-                            // Uploaded directly to their destination.
-                            let first = (at * stride) as u64;
-                            if dim == stride {
-                                slices.upload(to, first, &dense).await?;
-                            } else {
-                                slices.upload(to, first, &pad(&dense, dim)).await?;
-                            }
-                            normalize::in_place(slices.commands(), count, stride, at, to);
-                        }
-                    }
+                    bring_stored(slices, rows, &numbers, &mut dense, to, at).await?;
                 }
                 Self::Embedded {
                     features,

@@ -5,6 +5,8 @@
 pub(crate) mod warnings;
 
 mod history;
+mod maps;
+mod report;
 mod saved;
 mod sound;
 
@@ -12,6 +14,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+pub use report::{Baseline, DataReport, MemoryReport, RunReport};
 pub use saved::{Checkpoint, Origin, SavedRun};
 
 use history::Thinned;
@@ -21,22 +24,16 @@ use web_time::Instant;
 
 use crate::base::error::{Error, Result};
 use crate::base::forecast::{Forecast, Rate};
-use crate::base::ledger::MemoryLedger;
-use crate::base::order;
-use crate::base::working::Working;
 use crate::data::survey::Survey;
-use crate::data::{ColumnRole, Dataset, LeftOut, Marks, Missing, RowSource, Side};
+use crate::data::{Dataset, Side};
 use crate::engine::Engine;
 use crate::engine::device::DeviceInfo;
 use crate::judge::verdict::{Compared, Trial, verdict};
+use crate::map::Map;
 use crate::map::projection::Axes;
-use crate::map::umap::{self, Umap};
-use crate::map::{self, Map};
 use crate::model::embeddings::Embeddings;
-use crate::model::scaling::ScalingKind;
 use crate::rules::config::TrainConfig;
 use crate::run::warnings::{Warning, Warnings};
-use crate::search::knn::KnnIndex;
 use crate::search::metrics::{Judged, Metrics, Scores};
 use crate::search::threshold::Threshold;
 use crate::train::trainer::{
@@ -96,136 +93,8 @@ pub struct FullEvaluation {
     pub recall_at: BTreeMap<u64, f64>,
 }
 
-/// Scores of the baselines of the head.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Baseline {
-    /// The features as the head sees them, scaled or not, at unit length.
-    pub raw: Scores,
-    /// Scores of the linear map of [`crate::LinearMap`], of no more outputs than the head; `None` if it cannot be fitted, and a
-    /// warning has the reason.
-    pub linear: Option<Scores>,
-    /// Outputs of the linear map, without the constant: 8, 16, 32 .. or all, by their scores on the validation rows.
-    pub linear_dimensions: Option<usize>,
-    /// The linear map has a constant output beside them, which does better.
-    #[serde(default)]
-    pub linear_constant: bool,
-}
-
 /// The k of recall@k of a full evaluation; recall@1 is precision@1.
 const RECALL_AT: [u64; 4] = [2, 4, 8, 16];
-
-/// Memory use of a run, for a report.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemoryReport {
-    /// Bytes in use.
-    pub live_bytes: u64,
-    /// The most bytes that were ever in use or being freed.
-    pub peak_bytes: u64,
-    /// Budget of the run.
-    pub budget_bytes: u64,
-    /// Bytes in use, by purpose.
-    pub by_purpose: BTreeMap<String, u64>,
-}
-
-/// Description of the data.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DataReport {
-    /// Name of a sample or of a file.
-    pub name: String,
-    /// Rows in all.
-    pub rows: usize,
-    /// Features of a row.
-    pub dim: usize,
-    /// Classes in all.
-    pub classes: usize,
-    /// Training rows.
-    pub train: usize,
-    /// Validation rows.
-    pub validation: usize,
-    /// Test rows, which are scored at the end.
-    pub test: usize,
-    /// Notes on decisions while reading, and on the scale of the features.
-    pub notes: Vec<String>,
-    /// Every feature was scaled to mean 0 and spread 1.
-    pub standardized: bool,
-    /// Scaling of the features.
-    #[serde(default)]
-    pub scaling: ScalingKind,
-    /// Treatment of cells without a number.
-    #[serde(default)]
-    pub missing: Missing,
-    /// Number format, if a mark in the numbers was chosen or told.
-    #[serde(default)]
-    pub marks: Marks,
-    /// Column by which labels of another file were joined to the rows; `None` if they are in the same order.
-    #[serde(default)]
-    pub on: Option<String>,
-    /// Labels that mean that a row has no class, if they were chosen.
-    #[serde(default)]
-    pub unlabelled: Option<Vec<String>>,
-    /// Rows of the file that were left out.
-    #[serde(default)]
-    pub left_out: LeftOut,
-    /// Column or array that the labels come from, if the data names one.
-    #[serde(default)]
-    pub label_column: Option<String>,
-    /// Role of each column of a table, and the reason.
-    #[serde(default)]
-    pub columns: Vec<ColumnRole>,
-}
-
-/// Report of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RunReport {
-    /// Version of Nearfar; empty if it was not recorded.
-    #[serde(default)]
-    pub version: String,
-    /// `gpu` or `cpu`.
-    pub engine: String,
-    /// The name of the adapter.
-    pub adapter: String,
-    /// Time of the work itself, without start-up and reading or writing files.
-    pub elapsed_ms: f64,
-    /// Memory use of the run.
-    pub memory: MemoryReport,
-    /// Description of the data.
-    pub data: DataReport,
-    /// The settings.
-    pub config: TrainConfig,
-    /// Steps done.
-    pub steps: u64,
-    /// Every step; of more than 16,384 every second, fourth, eighth .. and the last.
-    pub history: Vec<StepReport>,
-    /// Spacing of the steps in `history`.
-    #[serde(default = "every_step")]
-    pub history_one_in: u64,
-    /// Every evaluation; of more than 4,096 every second, fourth, eighth .., the first, the best and the last.
-    pub evaluations: Vec<Evaluation>,
-    /// Scores of the trained head.
-    pub r#final: Option<Scores>,
-    /// Step of the final head, if an earlier one than the last did better on the validation rows.
-    #[serde(default)]
-    pub kept_step: Option<u64>,
-    /// Scores of the baselines.
-    pub baseline: Baseline,
-    /// Comparison with the baselines, in a sentence.
-    pub verdict: Option<String>,
-    /// Comparison in numbers: with raw features, and with the linear map if there is one.
-    #[serde(default)]
-    pub compared: Vec<Compared>,
-    /// Likely problems, in sentences.
-    pub warnings: Vec<String>,
-}
-
-impl RunReport {
-    /// Checks that the values are such as a run can have: a report may have been read from anywhere.
-    ///
-    /// # Errors
-    /// The problem, in words after "its".
-    pub(crate) fn check(&self) -> Result<(), String> {
-        sound::report(self)
-    }
-}
 
 impl Run {
     /// Prepares a run.
@@ -571,101 +440,6 @@ impl Run {
         self.trainer.find_threshold(false_match_rate).await
     }
 
-    /// The side of a map, and the rows on it.
-    fn map_rows(&self) -> (Side, Vec<u32>) {
-        let side = self.side();
-        let all = self.trainer.sides().of(side);
-        let dim = self.trainer.dataset().features.dim();
-        let most = map::most_rows(dim);
-        (
-            side,
-            map::rows_of(all, most, self.trainer.config().data_seed()),
-        )
-    }
-
-    /// Rows whose embeddings come with an evaluation.
-    fn watched_rows(&self) -> Vec<u32> {
-        match self.watched {
-            true => self.map_rows().1,
-            false => Vec::new(),
-        }
-    }
-
-    /// Makes evaluations and steps bring what [`Run::map`] and [`Trainer::hardest`] need, so that a viewer does not wait for it.
-    #[must_use]
-    pub fn watched(mut self) -> Self {
-        self.watched = true;
-        self.trainer.pick_hardest();
-        self
-    }
-
-    /// Current map of the rows: of the test side once the run is over, until then of the validation side, or of the training side
-    /// if there are no validation rows.
-    ///
-    /// # Errors
-    /// As [`Trainer::embed`].
-    pub async fn map(&mut self) -> Result<Map> {
-        let (side, rows) = self.map_rows();
-        let step = self.step();
-        let placed = self.placed.take();
-        let embeddings = match placed.filter(|(at, _)| *at == step && !self.is_finished()) {
-            Some((_, placed)) => placed,
-            None => self.trainer.embed(&rows).await?,
-        };
-        let drawn = self.map.take();
-        let mut map = match drawn.filter(|map| map.side == Some(side) && map.rows == rows) {
-            Some(map) => map,
-            None => {
-                let heard = &mut |working| self.trainer.engine().hear(working);
-                let scaling = self.trainer.scaling().0;
-                Map::of(self.trainer.dataset(), scaling, Some(side), rows, heard).await?
-            }
-        };
-        map.place(&embeddings, &mut self.axes);
-        self.map = Some(map.clone());
-        Ok(map)
-    }
-
-    /// Starts UMAP layouts of the rows of the last [`Run::map`], from their places there: one of their features, scaled if the run
-    /// scales them, and one of their embeddings. Finds the 15 nearest rows of each, or all if there are fewer, within the remaining
-    /// budget.
-    ///
-    /// # Errors
-    /// [`Error::Config`] before there is a map; as [`Trainer::embed`], [`KnnIndex::new`] and [`KnnIndex::search`].
-    pub async fn umap(&mut self) -> Result<[Umap; 2]> {
-        let no_map = || Error::Config("there is no map of the run yet: wait for it".to_owned());
-        let map = self.map.clone().ok_or_else(no_map)?;
-        let features = &self.trainer.dataset().features;
-        let mut values = Vec::new();
-        features.read(&map.rows, &mut values).await?;
-        self.trainer.scaling().0.apply(&mut values);
-        let dim = features.dim();
-        let before = self.layout(Embeddings { values, dim }, &map.before).await?;
-        let embeddings = self.trainer.embed(&map.rows).await?;
-        let after = self.layout(embeddings, &map.points).await?;
-        Ok([before, after])
-    }
-
-    /// A UMAP layout of these rows that starts from these points.
-    async fn layout(&mut self, rows: Embeddings, start: &[[f32; 2]]) -> Result<Umap> {
-        let Embeddings { values, dim } = rows;
-        let k = umap::NEIGHBOURS.min(start.len().saturating_sub(1));
-        let rows = RowSource::Memory { values, dim };
-        let engine = self.trainer.engine();
-        let mut index = KnnIndex::new(engine, &rows, None, k).await?;
-        let heard = |done, total| {
-            engine.hear(Working {
-                what: "finding the nearest rows of each row on the map".to_owned(),
-                unit: "rows".to_owned(),
-                done,
-                total,
-            });
-        };
-        let found = index.search(None, heard).await?;
-        let seed = self.trainer.config().data_seed();
-        Ok(Umap::new(&found, start, seed))
-    }
-
     /// The model and the data.
     pub fn trainer(&mut self) -> &mut Trainer {
         &mut self.trainer
@@ -727,75 +501,10 @@ impl Run {
         self.trainer.engine().info()
     }
 
-    /// Memory use of the run.
-    pub fn memory(&self) -> MemoryReport {
-        MemoryReport::new(self.trainer.engine().ledger())
-    }
-
-    /// Description of the data.
-    pub fn data(&self) -> DataReport {
-        let (dataset, sides) = (self.trainer.dataset(), self.trainer.sides());
-        DataReport {
-            name: dataset.name.clone(),
-            rows: dataset.rows(),
-            dim: dataset.features.dim(),
-            classes: dataset.class_names.len(),
-            train: sides.train.len(),
-            validation: sides.validation.len(),
-            test: sides.test.len(),
-            notes: dataset
-                .notes
-                .iter()
-                .map(String::as_str)
-                .chain(self.trainer.scaling_note())
-                .map(str::to_owned)
-                .chain(self.trainer.watched_note())
-                .collect(),
-            standardized: self.trainer.scaling().1 == ScalingKind::Columns,
-            scaling: self.trainer.scaling().1,
-            missing: dataset.missing,
-            marks: dataset.marks,
-            on: dataset.on.clone(),
-            unlabelled: dataset.unlabelled.clone(),
-            left_out: dataset.left_out.clone(),
-            label_column: dataset.label_column.clone(),
-            columns: dataset.column_roles(self.trainer.config()),
-        }
-    }
-
     /// Ends the run and returns its engine for another.
     pub fn into_engine(self) -> Engine {
         self.trainer.into_engine()
     }
-
-    /// Report of the run so far.
-    pub fn report(&self) -> RunReport {
-        let (engine, adapter) = self.ran_on();
-        RunReport {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            engine,
-            adapter,
-            elapsed_ms: self.elapsed_ms,
-            memory: self.memory(),
-            data: self.data(),
-            config: self.trainer.config().clone(),
-            steps: self.trainer.step(),
-            history: self.history.to_vec(),
-            history_one_in: Thinned::steps_in(self.trainer.step()),
-            evaluations: self.evaluations.to_vec(),
-            r#final: self.head,
-            kept_step: self.kept_step(),
-            baseline: self.baseline(),
-            verdict: self.verdict(),
-            compared: self.compared.clone(),
-            warnings: self.warnings().iter().map(ToString::to_string).collect(),
-        }
-    }
-}
-
-/// Spacing of the steps in reports that do not state it.
-fn every_step() -> u64 {
-    1
 }
 
 /// Score that the best step is chosen by: [`both`], if there is a validation side.
@@ -811,19 +520,4 @@ fn is_better(one: &Evaluation, other: &Evaluation) -> bool {
 /// Score that the best step is chosen by: the nearest row and whole groups, counted alike.
 fn both(metrics: &Metrics) -> f64 {
     metrics.precision_at_1 + metrics.mean_average_precision_at_r
-}
-
-impl MemoryReport {
-    /// Reads a ledger.
-    pub fn new(ledger: &MemoryLedger) -> Self {
-        let named = ledger.by_purpose().into_iter();
-        Self {
-            live_bytes: ledger.live_bytes(),
-            peak_bytes: ledger.peak_bytes(),
-            budget_bytes: ledger.budget_bytes(),
-            by_purpose: order::map_of(
-                named.map(|(purpose, bytes)| (purpose.name().to_owned(), bytes)),
-            ),
-        }
-    }
 }

@@ -17,25 +17,27 @@ const MOST_ERROR: f64 = 1e3;
 /// Problem of a run's values, in words after "its".
 type Fault = String;
 
-/// Checks that times, steps and scores are such as a run can have.
-///
-/// # Errors
-/// The problem, in words.
-pub(super) fn report(report: &RunReport) -> Result<(), Fault> {
-    elapsed(report.elapsed_ms)?;
-    let mut before = None;
-    for taken in &report.history {
-        step(before, taken, report.steps)?;
-        before = Some(taken.step);
+impl RunReport {
+    /// Checks that the values are such as a run can have: a report may have been read from anywhere.
+    ///
+    /// # Errors
+    /// The problem, in words after "its".
+    pub(crate) fn check(&self) -> Result<(), String> {
+        elapsed(self.elapsed_ms)?;
+        let mut before = None;
+        for taken in &self.history {
+            step(before, taken, self.steps)?;
+            before = Some(taken.step);
+        }
+        evaluations(&self.evaluations, self.steps)?;
+        let baseline = &self.baseline;
+        let all = [
+            self.r#final.as_ref(),
+            Some(&baseline.raw),
+            baseline.linear.as_ref(),
+        ];
+        all.into_iter().flatten().try_for_each(scores)
     }
-    evaluations(&report.evaluations, report.steps)?;
-    let baseline = &report.baseline;
-    let all = [
-        report.r#final.as_ref(),
-        Some(&baseline.raw),
-        baseline.linear.as_ref(),
-    ];
-    all.into_iter().flatten().try_for_each(scores)
 }
 
 /// Checks that a time is such as a run can have.

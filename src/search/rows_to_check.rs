@@ -67,8 +67,8 @@ impl RowsToCheck {
         assert_eq!(rows.len(), labels.len(), "a label a row");
         let k = found.k;
         assert_eq!(found.ids.len(), rows.len() * k, "neighbours of each row");
-        let lists = found.ids.chunks_exact(k);
-        let lists = lists.zip(found.similarities.chunks_exact(k));
+        let similarities = found.similarities.chunks_exact(k);
+        let lists = found.ids.chunks_exact(k).zip(similarities);
         let mut suspects = Vec::new();
         let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
         let mut confused: BTreeMap<(&str, &str), u64> = BTreeMap::new();
@@ -108,15 +108,13 @@ impl RowsToCheck {
             let nearer = b.similarity.total_cmp(&a.similarity);
             surer.then(nearer).then(a.row.cmp(&b.row))
         });
-        let mut confused: Vec<Confusion> = confused
-            .into_iter()
-            .map(|((class, taken_for), rows)| Confusion {
-                class: class.to_owned(),
-                taken_for: taken_for.to_owned(),
-                rows,
-                of: sizes[class],
-            })
-            .collect();
+        let confusion = |((class, taken_for), rows): ((&str, &str), u64)| Confusion {
+            class: class.to_owned(),
+            taken_for: taken_for.to_owned(),
+            rows,
+            of: sizes[class],
+        };
+        let mut confused: Vec<Confusion> = confused.into_iter().map(confusion).collect();
         order::sort_by_key(&mut confused, |confusion| std::cmp::Reverse(confusion.rows));
         confused.truncate(CONFUSIONS);
         Self {

@@ -2,14 +2,18 @@
 //! their rows to the optimizer runs on the engine, and a few words a step come back.
 
 mod baseline;
+mod drawn;
 mod hardest;
 mod kept;
+mod memory;
 mod neighbours;
 mod outlook;
 mod pairs;
+mod parameters;
 mod saved;
 mod score;
 mod setup;
+mod sizes;
 mod step;
 mod stored;
 mod threshold;
@@ -28,35 +32,31 @@ pub(crate) use score::{Map, Scored};
 pub use stored::StoredMemory;
 
 use crate::base::error::{Error, Result};
-use crate::base::forecast::Path;
-use crate::base::order;
 use crate::data::{Dataset, Sides};
 use crate::engine::Engine;
-use crate::engine::checkpoint::damaged;
-use crate::engine::pace::{Pace, Slices};
+use crate::engine::pace::{Fetch, Pace, Slices};
 use crate::judge::linear::Unfit;
 use crate::kernels;
-use crate::kernels::dropout::Dropout;
 use crate::kernels::hardest::Hardest;
 use crate::kernels::normalize::Slots;
 use crate::kernels::pair_counts::PAIRS;
-use crate::kernels::ranks::Row;
 use crate::kernels::triplet_margin::STATUS;
 use crate::model::cross_batch_memory::{CrossBatchMemory, MemoryAge};
-use crate::model::embedding_model::{EmbeddingModel, LayerWeights, Mode, Tile};
+use crate::model::embedding_model::{EmbeddingModel, Tile};
 use crate::model::features::FeatureStore;
 use crate::model::proxies::Proxies;
 use crate::model::scaling::{Decision, Scaling, ScalingKind};
 use crate::rules::config::{InitialWeights, TrainConfig};
-use crate::rules::losses::Loss;
 use crate::rules::miners::MiningCounts;
 use crate::rules::mining_rule::MiningRule;
-use crate::rules::pml::{pml_bytes, pml_drawn_bytes, pml_pair_bytes, pml_proxy_bytes};
 use crate::search::evaluation::Evaluator;
 use crate::search::knn::Seeker;
 use baseline::Linear;
+use drawn::Drawn;
 use kept::Kept;
-use setup::{Fit, MODEL, Setup, Sizes, TILE, TrainBuffers};
+use memory::{Fit, MODEL, TILE, TrainBuffers};
+use setup::Setup;
+use sizes::Sizes;
 
 /// Report of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,7 +69,7 @@ pub struct StepReport {
     pub mining: MiningCounts,
     /// Device memory in use, in bytes.
     pub memory_bytes: u64,
-    /// Bytes that PML would allocate to enumerate this step's triplets: an estimate, see [`pml_bytes`].
+    /// Bytes that PML would allocate to enumerate this step's triplets: an estimate, see [`pml_bytes`](crate::pml_bytes).
     pub pml_bytes: u64,
 }
 
@@ -129,17 +129,6 @@ struct LastStep {
     first: usize,
     slots: Slots,
     references: usize,
-}
-
-/// Host-side description of a step.
-struct Drawn {
-    slots: Slots,
-    references: usize,
-    /// The most positives of one of its rows.
-    positives: usize,
-    /// The references are the batch itself, and get a gradient too.
-    alone: bool,
-    pml_bytes: u64,
 }
 
 impl Trainer {
@@ -333,6 +322,44 @@ impl Trainer {
         self.whole = false;
         let (engine, mut pace) = (self.engine.clone(), self.pace);
         let mut slices = Slices::unstopped(&engine, &mut pace);
+        let (drawn, reports) = self.record_all(&mut slices, numbers).await?;
+        let last = drawn.last().map(|last| self.last_step(drawn.len(), last));
+        let picked = match last.filter(|_| picks) {
+            Some(last) => {
+                let places = self.pick(slices.commands(), last);
+                Some(slices.fetch(&self.train.hardest, 0, places).await?)
+            }
+            None => None,
+        };
+        let scoring = match scored {
+            Some(rows) => Some(self.score_among(&mut slices, rows).await?),
+            None => None,
+        };
+        slices.collect().await?;
+        let picked = picked.map(|picked| slices.take(picked));
+        let words = drawn.len() * self.setup.sizes.report_words();
+        let mut report: Vec<u32> = Vec::with_capacity(words + PAIRS);
+        for part in reports {
+            // The histogram of pairs is after the reports of the last part alone.
+            report.truncate(report.len().saturating_sub(PAIRS));
+            report.extend(slices.take(part));
+        }
+        let reports = self.read_reports(&report, &drawn)?;
+        self.picked = picked.filter(|_| self.last.is_some());
+        self.whole = self.failed.is_none();
+        let scored = scoring.filter(|_| self.whole);
+        let scored = scored.map(|scoring| self.read_scored(&mut slices, scoring));
+        self.pace = pace;
+        Ok((reports, scored))
+    }
+
+    /// Records a step on each batch of `numbers`, and starts to read their reports: those of each upload together, the last ones with
+    /// the histogram of pairs after them.
+    async fn record_all(
+        &mut self,
+        slices: &mut Slices<'_>,
+        numbers: &[u32],
+    ) -> Result<(Vec<Drawn>, Vec<Fetch<u32>>)> {
         let Sizes {
             batch,
             steps_per_upload,
@@ -350,46 +377,18 @@ impl Trainer {
                 self.check_positives(&next)?;
                 drawn.push(next);
             }
-            self.features
-                .stage(&mut slices, &self.dataset, numbers)
-                .await?;
+            self.features.stage(slices, &self.dataset, numbers).await?;
             slices.upload(&mut self.train.batch, 0, &rows).await?;
             let zeros = vec![0; (drawn.len() - first) * words + PAIRS];
             slices.upload(&mut self.train.report, 0, &zeros).await?;
             for (i, drawn) in drawn.iter().enumerate().skip(first) {
                 let last = i + 1 == steps;
-                self.record(&mut slices, i - first, i, drawn, last).await?;
+                self.record(slices, i - first, i, drawn, last).await?;
             }
             let report = &self.train.report;
             reports.push(slices.fetch(report, 0, zeros.len() as u64).await?);
         }
-        let last = drawn.last().map(|last| self.last_step(drawn.len(), last));
-        let picked = match last.filter(|_| picks) {
-            Some(last) => {
-                let places = self.pick(slices.commands(), last);
-                Some(slices.fetch(&self.train.hardest, 0, places).await?)
-            }
-            None => None,
-        };
-        let scoring = match scored {
-            Some(rows) => Some(self.score_among(&mut slices, rows).await?),
-            None => None,
-        };
-        slices.collect().await?;
-        let picked = picked.map(|picked| slices.take(picked));
-        let mut report: Vec<u32> = Vec::with_capacity(steps * words + PAIRS);
-        for part in reports {
-            // The histogram of pairs is after the reports of the last part alone.
-            report.truncate(report.len().saturating_sub(PAIRS));
-            report.extend(slices.take(part));
-        }
-        let reports = self.read_reports(&report, &drawn)?;
-        self.picked = picked.filter(|_| self.last.is_some());
-        self.whole = self.failed.is_none();
-        let scored = scoring.filter(|_| self.whole);
-        let scored = scored.map(|scoring| self.read_scored(&mut slices, scoring));
-        self.pace = pace;
-        Ok((reports, scored))
+        Ok((drawn, reports))
     }
 
     /// Buffer positions of the rows of the last of `steps` steps.
@@ -445,121 +444,6 @@ impl Trainer {
         Ok(reports)
     }
 
-    /// Tells if the references of a step are its batch alone.
-    fn is_alone(&self, step: u64) -> bool {
-        self.config.memory() == 0 || step < self.config.memory_start_step
-    }
-
-    /// Tells if this is the first step with the memory, after steps without it.
-    fn begins(&self, step: u64) -> bool {
-        self.config.memory() > 0 && step > 0 && step == self.config.memory_start_step
-    }
-
-    /// Part of the training classes of which a row was drawn.
-    fn classes_seen(&self) -> f64 {
-        let mut labels = self.dataset.labels_of(&self.setup.sides.train);
-        order::sort_numbers(&mut labels);
-        labels.dedup();
-        let seen = labels.iter().filter(|label| self.seen[**label as usize]);
-        seen.count() as f64 / labels.len().max(1) as f64
-    }
-
-    /// Checks that rows given by hand are a batch of this data.
-    fn check_rows(&self, numbers: &[u32]) -> Result<()> {
-        let (batch, rows) = (self.setup.sizes.batch, self.dataset.rows());
-        if numbers.len() != batch {
-            return Err(Error::Data(format!(
-                "{} rows were given for a step, and this run's steps take {batch}: give as many as `batch_size` says",
-                numbers.len()
-            )));
-        }
-        match numbers.iter().find(|row| **row as usize >= rows) {
-            Some(row) => Err(Error::Data(format!(
-                "row {row} was given for a step, and the data has {rows} rows: give numbers from 0 to {}",
-                rows - 1
-            ))),
-            None => Ok(()),
-        }
-    }
-
-    /// Tells if buffer sizes depend on the number of positives of a row.
-    fn holds_positives(&self) -> bool {
-        self.rule.path() == Path::Ranks || self.setup.sizes.work.draws()
-    }
-
-    /// Checks that no row of the next step will have more positives than the buffers hold.
-    fn check_classes(&self, numbers: &[u32]) -> Result<()> {
-        if !self.holds_positives() {
-            return Ok(());
-        }
-        let labels = self.dataset.labels_of(numbers);
-        let (label, count) = self.memory.most_after(&labels, self.begins(self.step));
-        let blocks = self.setup.sizes.blocks(self.is_alone(self.step));
-        let most = blocks.positives + 1;
-        if count <= most {
-            return Ok(());
-        }
-        let class = &self.dataset.class_names[label as usize];
-        Err(Error::Data(format!(
-            "with these rows {count} rows of class \"{class}\" are mined together, and this run has room for {most} of a class, \
-             the most that its sampler brings together: give rows of more classes, or call `reset_memory` before"
-        )))
-    }
-
-    /// Checks that no row of a step has more positives than the buffers hold. The sampler promises that of the rows it draws; a
-    /// checkpoint may hold any.
-    fn check_positives(&self, drawn: &Drawn) -> Result<()> {
-        let most = self.setup.sizes.blocks(drawn.alone).positives;
-        if !self.holds_positives() || drawn.positives <= most {
-            return Ok(());
-        }
-        Err(damaged(format_args!(
-            "its memory holds more rows of one class than its sampler draws ({} and one more, {most} at most)",
-            drawn.positives
-        )))
-    }
-
-    /// Reserves the memory's slots for the batch of a step, and adds its rows, as the kernels take them, to `rows`.
-    fn enqueue(&mut self, step: u64, numbers: &[u32], rows: &mut Vec<Row>) -> Drawn {
-        let alone = self.is_alone(step);
-        if self.begins(step) {
-            self.memory.reset(self.config.memory());
-        }
-        let labels = self.dataset.labels_of(numbers);
-        for label in &labels {
-            self.seen[*label as usize] = true;
-        }
-        let slots = self.memory.enqueue(&labels, numbers);
-        let block_rows = self.setup.sizes.blocks(alone).rows;
-        let anchors = self.memory.anchors(&labels, slots, block_rows);
-        let positives = anchors.iter().map(|row| row.positives as usize).max();
-        rows.extend(anchors);
-        let references = self.memory.len() as u64;
-        let same = labels.iter().map(|label| self.memory.of_class(*label));
-        let others = u64::from(alone);
-        let anchors = labels.len() as u64;
-        let pml_bytes = if let Some(proxies) = &self.proxies {
-            pml_proxy_bytes(anchors, proxies.count() as u64)
-        // PML lists every triplet for its margin loss too.
-        } else if self.config.loss.is_of_pairs() && !matches!(self.config.loss, Loss::Margin(_)) {
-            let positives = same.map(|same| same - others).sum();
-            pml_pair_bytes(&self.config.loss, anchors, references, positives)
-        } else if self.config.miner.draws() {
-            let weighed = same.clone().map(|same| same * (references - same)).max();
-            pml_drawn_bytes(anchors, references, same.sum(), weighed.unwrap_or(0))
-        } else {
-            let triplets = same.map(|same| (same - others) * (references - same));
-            pml_bytes(anchors, references, triplets.sum())
-        };
-        Drawn {
-            slots,
-            references: references as usize,
-            positives: positives.unwrap_or(0),
-            alone,
-            pml_bytes,
-        }
-    }
-
     /// Forgets the rows of the memory, as PML's `reset_queue` does: the next batch finds its own stored copies there. The triplets
     /// of the last step are forgotten with them: [`Trainer::hardest`] has none until the next step.
     pub fn reset_memory(&mut self) {
@@ -584,96 +468,6 @@ impl Trainer {
         (watched < all).then(|| {
             format!("{watched} of the {all} validation rows are scored while training: evaluate_rows sets how many")
         })
-    }
-
-    /// The trained head for rows as they are in the file: its weights with the scaling folded into the first layer.
-    ///
-    /// # Errors
-    /// [`Error::Device`].
-    pub async fn head(&self) -> Result<Vec<LayerWeights>> {
-        let mut head = self.weights().await?;
-        head[0].fold(&self.scaling.scaling);
-        Ok(head)
-    }
-
-    /// Reads the weights back, for scaled features.
-    ///
-    /// # Errors
-    /// [`Error::Device`].
-    pub async fn weights(&self) -> Result<Vec<LayerWeights>> {
-        self.model.weights(&self.engine).await
-    }
-
-    /// Replaces the weights; the optimizer's state stays.
-    ///
-    /// # Errors
-    /// [`Error::Device`].
-    pub async fn set_weights(&mut self, weights: &[LayerWeights]) -> Result<()> {
-        self.model.set_weights(&self.engine, weights).await
-    }
-
-    /// Dropout of a step on the outputs of a hidden layer.
-    #[doc(hidden)]
-    pub fn dropped(&self, layer: usize, step: u64) -> Option<Dropout> {
-        self.model.dropped(layer, Mode::Train(step))
-    }
-
-    /// Reads the gradients of the last step.
-    #[doc(hidden)]
-    pub async fn gradients(&self) -> Result<Vec<LayerWeights>> {
-        self.model
-            .unpad(&self.engine, &self.train.gradients.parameters)
-            .await
-    }
-
-    /// Proxies that the loss learns, `[proxies, embedding_size]`: class by class of the training classes, ascending; empty if the
-    /// loss learns none.
-    ///
-    /// # Errors
-    /// [`Error::Device`].
-    #[doc(hidden)]
-    pub async fn proxies(&self) -> Result<Vec<f32>> {
-        match &self.proxies {
-            Some(proxies) => proxies.read(&self.engine).await,
-            None => Ok(Vec::new()),
-        }
-    }
-
-    /// Boundary that the loss learns, as its `beta`: a similarity or a distance. `None` if it learns none.
-    ///
-    /// # Errors
-    /// [`Error::Device`].
-    pub async fn boundary(&self) -> Result<Option<f64>> {
-        let Some(boundary) = &self.train.boundary else {
-            return Ok(None);
-        };
-        let moved = self.engine.read(&boundary.moved, 0, 1).await?[0];
-        let loss = &self.config.loss;
-        Ok(loss.boundary(f64::from(moved), self.config.distance))
-    }
-
-    /// Gradients of the proxies in the last step, in the order of [`Trainer::proxies`].
-    ///
-    /// # Errors
-    /// [`Error::Device`].
-    #[doc(hidden)]
-    pub async fn proxy_gradients(&self) -> Result<Vec<f32>> {
-        match &self.proxies {
-            Some(proxies) => proxies.gradients(&self.engine).await,
-            None => Ok(Vec::new()),
-        }
-    }
-
-    /// Replaces the proxies; the optimizer's state stays.
-    ///
-    /// # Errors
-    /// [`Error::Device`].
-    #[doc(hidden)]
-    pub async fn set_proxies(&mut self, values: &[f32]) -> Result<()> {
-        match &mut self.proxies {
-            Some(proxies) => proxies.set(&self.engine, values).await,
-            None => Ok(()),
-        }
     }
 
     /// Steps done.

@@ -11,7 +11,7 @@ use crate::base::error::Result;
 use crate::base::rng::{self, Rng};
 use crate::kernels::similarities::width;
 use crate::rules::miners::DistanceWeightedMiner;
-use crate::search::evaluation::Rows;
+use crate::search::rows::Rows;
 
 /// Drawn triplets that are not yet handed on, and the state of the draws.
 struct Draws {

@@ -18,7 +18,7 @@ use crate::kernels::tile::Shape;
 use crate::kernels::triplets::{Band, Batch, CELL, Inputs, Row, count, facenet, write};
 use crate::mining::triplets::Triplets;
 use crate::model::unit_rows::UnitRows;
-use crate::search::evaluation::Rows;
+use crate::search::rows::Rows;
 
 /// Operations that are accounted for one cell.
 const CELL_OPERATIONS: f64 = CELL as f64 * LOOK_OPERATIONS;

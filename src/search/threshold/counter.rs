@@ -2,6 +2,7 @@
 //! the host counts it, and the matrix of all never exists.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use super::counts::{EDGES, PairCounts, bin};
 use crate::base::error::{Error, Result};
@@ -20,7 +21,7 @@ use crate::kernels::ranks::Block;
 use crate::kernels::tile::Shape;
 use crate::kernels::{self, similarities, stride};
 use crate::model::unit_rows::UnitRows;
-use crate::search::evaluation::{Classes, count, sorted};
+use crate::search::rows::{Classes, count, sorted};
 
 /// The most queries of a block, and the most references that they are compared with at once.
 const BLOCK_ROWS: u64 = 16_384;
@@ -178,9 +179,9 @@ pub(crate) struct PairCounter {
 /// A block of similarities that is being read back.
 struct Waiting {
     /// Queries of the block, as places among the queries.
-    asking: std::ops::Range<usize>,
+    asking: Range<usize>,
     /// Rows that they are compared with.
-    references: std::ops::Range<usize>,
+    references: Range<usize>,
     values: Fetch<f32>,
 }
 
@@ -235,7 +236,6 @@ impl PairCounter {
             operations * spec.compared() as f64 + brought * rows.operations(),
         );
         let mut tally = Tally::new(classes, asking, edge)?;
-        let mut waiting: Vec<Waiting> = Vec::new();
         let everyone = asking.len() == count;
         for (first, block) in (0..)
             .step_by(self.cut.queries)
@@ -255,50 +255,67 @@ impl PairCounter {
                     true => block.partition_point(|row| (*row as usize) + 1 < references.end),
                     false => block.len(),
                 };
-                let width = similarities::width(references.len());
-                let mut row = 0;
-                while row < asking_here {
-                    let most = (self.cut.similarities / width).min(asking_here - row);
-                    let of_row = operations * references.len() as f64;
-                    let at_once = slices.pace().units(of_row, most);
-                    let bytes = (4 * at_once * width) as u64;
-                    if slices.room() < bytes {
-                        slices.collect().await?;
-                        tally.take(slices, &mut waiting);
-                    }
-                    let part = Block {
-                        first_row: row,
-                        rows: at_once,
-                        batch: 0,
-                        first_reference: 0,
-                        references: references.len(),
-                        stride,
-                    };
-                    let shape = Shape::of(slices.engine().info(), at_once);
-                    similarities::similarities(
-                        slices.commands(),
-                        &part,
-                        shape,
-                        Distance::Cosine,
-                        &self.queries,
-                        &self.references,
-                        &mut self.similarities,
-                    );
-                    let floats = (at_once * width) as u64;
-                    let values = slices.fetch(&self.similarities, 0, floats).await?;
-                    waiting.push(Waiting {
-                        asking: first + row..first + row + at_once,
-                        references: references.clone(),
-                        values,
-                    });
-                    slices.recorded(of_row * at_once as f64).await?;
-                    row += at_once;
-                }
+                let asking = first..first + asking_here;
+                self.compare(slices, &mut tally, asking, references, stride)
+                    .await?;
             }
         }
         slices.collect().await?;
-        tally.take(slices, &mut waiting);
+        tally.take(slices);
         Ok(tally.counted())
+    }
+
+    /// Compares the first queries of the block, those at these places among all, with these references, and starts to read the
+    /// similarities.
+    async fn compare(
+        &mut self,
+        slices: &mut Slices<'_>,
+        tally: &mut Tally<'_>,
+        asking: Range<usize>,
+        references: Range<usize>,
+        stride: usize,
+    ) -> Result<()> {
+        let first = asking.start;
+        let width = similarities::width(references.len());
+        let mut row = 0;
+        while row < asking.len() {
+            let most = (self.cut.similarities / width).min(asking.len() - row);
+            let of_row = 2.0 * stride as f64 * references.len() as f64;
+            let at_once = slices.pace().units(of_row, most);
+            let bytes = (4 * at_once * width) as u64;
+            if slices.room() < bytes {
+                slices.collect().await?;
+                tally.take(slices);
+            }
+            let part = Block {
+                first_row: row,
+                rows: at_once,
+                batch: 0,
+                first_reference: 0,
+                references: references.len(),
+                stride,
+            };
+            let shape = Shape::of(slices.engine().info(), at_once);
+            similarities::similarities(
+                slices.commands(),
+                &part,
+                shape,
+                Distance::Cosine,
+                &self.queries,
+                &self.references,
+                &mut self.similarities,
+            );
+            let floats = (at_once * width) as u64;
+            let values = slices.fetch(&self.similarities, 0, floats).await?;
+            tally.waiting.push(Waiting {
+                asking: first + row..first + row + at_once,
+                references: references.clone(),
+                values,
+            });
+            slices.recorded(of_row * at_once as f64).await?;
+            row += at_once;
+        }
+        Ok(())
     }
 }
 
@@ -315,6 +332,7 @@ struct Tally<'a> {
     counts: PairCounts,
     /// Pairs of one class below the edge, and pairs of two at or above it, by row.
     errors: [Vec<u32>; 2],
+    waiting: Vec<Waiting>,
 }
 
 impl<'a> Tally<'a> {
@@ -336,12 +354,13 @@ impl<'a> Tally<'a> {
             edge: edge.unwrap_or(EDGES),
             counts: PairCounts::new()?,
             errors: [zeros(rows, "pairs by row")?, zeros(rows, "pairs by row")?],
+            waiting: Vec::new(),
         })
     }
 
     /// Counts the blocks that were collected.
-    fn take(&mut self, slices: &mut Slices<'_>, waiting: &mut Vec<Waiting>) {
-        for block in waiting.drain(..) {
+    fn take(&mut self, slices: &mut Slices<'_>) {
+        for block in std::mem::take(&mut self.waiting) {
             let values: Vec<f32> = slices.take(block.values);
             let width = similarities::width(block.references.len());
             for (asking, values) in block.asking.zip(values.chunks_exact(width)) {
@@ -351,7 +370,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    fn row(&mut self, row: usize, references: std::ops::Range<usize>, values: &[f32]) {
+    fn row(&mut self, row: usize, references: Range<usize>, values: &[f32]) {
         let label = self.labels[row];
         for (other, value) in references.zip(values) {
             // A pair of two queries is counted by the earlier one; and no row is a pair with itself.

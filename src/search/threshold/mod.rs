@@ -24,7 +24,7 @@ use crate::data::groups;
 use crate::engine::Engine;
 use crate::engine::pace::{Pace, Slices};
 use crate::model::unit_rows::UnitRows;
-use crate::search::evaluation::{Classes, Rows, choose};
+use crate::search::rows::{Classes, Rows, choose};
 
 /// False match rates to choose from if none is asked for: the lowest that lets in as many pairs as the rule of 30 needs.
 const RATES: [f64; 3] = [0.001, 0.01, 0.1];

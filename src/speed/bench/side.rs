@@ -2,7 +2,7 @@
 
 use super::rows;
 use crate::data::RowSource;
-use crate::search::evaluation::Rows;
+use crate::search::rows::Rows;
 
 /// Queries or references of an evaluation, anchors or references of a mining.
 pub(super) struct Side {

@@ -17,8 +17,9 @@ use crate::judge::linear::{LinearFit, LinearMap, LinearOutputs, SHRINKAGES, Unfi
 use crate::model::embedder::Embedder;
 use crate::model::embedding_model::{Activations, EmbeddingModel, LayerWeights, Tile};
 use crate::model::unit_rows::TILE_ROWS;
-use crate::search::evaluation::{self, Ranking};
+use crate::search::evaluation::Ranking;
 use crate::search::metrics::{Metrics, RetrievalSum};
+use crate::search::rows;
 
 const PARAMETERS: &str = "linear.parameters";
 const TILE: [&str; 2] = ["linear.batch", "linear.rows"];
@@ -273,7 +274,7 @@ impl Trainer {
     async fn score_maps(&mut self, maps: &[(&LinearMap, LinearOutputs)]) -> Result<Vec<f64>> {
         let watched = &self.setup.watched;
         let (most, seed) = (self.config.evaluate_queries, self.config.data_seed());
-        let alone = evaluation::choose(watched.len(), most, seed);
+        let alone = rows::choose(watched.len(), most, seed);
         let searched = self.rows_and_queries(Side::Validation);
         let mut among = vec![(watched.clone(), alone)];
         if searched != among[0] {

@@ -4,7 +4,9 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use super::Trainer;
-use super::setup::{Fit, Setup, Sizes};
+use super::memory::Fit;
+use super::setup::Setup;
+use super::sizes::Sizes;
 use crate::base::error::{Error, Result};
 use crate::base::forecast::{Forecast, Path, Rate};
 use crate::base::plan::{MemoryPlan, Room};

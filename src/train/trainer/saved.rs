@@ -13,9 +13,8 @@ use crate::engine::checkpoint::{ArrayReader, ArrayWriter, damaged};
 use crate::engine::pace::Slices;
 use crate::kernels::drift::Drift;
 use crate::kernels::stride;
+use crate::model::optimizer::HEAD;
 
-const PARAMETERS: &str = "model.parameters";
-const MOMENTS: [&str; 2] = ["optimizer.first_moment", "optimizer.second_moment"];
 const GRADIENT: &str = "train.gradient";
 const DRIFT: [&str; 2] = ["train.drift", "train.drift_sums"];
 const KEPT: &str = "model.kept";
@@ -54,15 +53,14 @@ impl Trainer {
         let (mut pace, train) = (self.pace, &self.train);
         let mut slices = Slices::unstopped(&self.engine, &mut pace);
         let parameters = self.model.parameter_count();
-        for (name, vector) in [
-            (PARAMETERS, self.model.padded()),
-            (MOMENTS[0], &train.moments.first),
-            (MOMENTS[1], &train.moments.second),
-            // The next evaluation reports the length of this gradient.
-            (GRADIENT, &train.gradients.parameters),
-        ] {
-            arrays.vector(name, &mut slices, vector, parameters).await?;
-        }
+        let (weights, moments) = (self.model.padded(), &train.moments);
+        HEAD.save(&mut slices, arrays, weights, moments, parameters)
+            .await?;
+        // The next evaluation reports the length of this gradient.
+        let gradient = &train.gradients.parameters;
+        arrays
+            .vector(GRADIENT, &mut slices, gradient, parameters)
+            .await?;
         let kept = self.kept.state;
         if kept.is_some() {
             arrays
@@ -103,15 +101,7 @@ impl Trainer {
     /// # Errors
     /// [`Error::Data`] if no run of these settings can have this state; [`Error::Device`].
     pub(crate) async fn restore(&mut self, saved: &Saved, arrays: &ArrayReader<'_>) -> Result<()> {
-        let Saved {
-            step,
-            next_id,
-            drifted,
-            by_hand,
-            linear,
-            kept,
-            ..
-        } = *saved;
+        let (step, next_id, kept) = (saved.step, saved.next_id, saved.kept);
         if step > self.config.steps {
             return Err(damaged(format_args!(
                 "it is at step {step} of {}",
@@ -126,14 +116,13 @@ impl Trainer {
         let engine = self.engine.clone();
         let parameters = self.model.parameter_count();
         let train = &mut self.train;
-        for (name, vector) in [
-            (PARAMETERS, self.model.parameters_mut()),
-            (MOMENTS[0], &mut train.moments.first),
-            (MOMENTS[1], &mut train.moments.second),
-            (GRADIENT, &mut train.gradients.parameters),
-        ] {
-            arrays.vector(name, &engine, vector, parameters).await?;
-        }
+        let (weights, moments) = (self.model.parameters_mut(), &mut train.moments);
+        HEAD.restore(&engine, arrays, weights, moments, parameters)
+            .await?;
+        let gradient = &mut train.gradients.parameters;
+        arrays
+            .vector(GRADIENT, &engine, gradient, parameters)
+            .await?;
         if kept.is_some() {
             let weights = &mut self.kept.weights;
             arrays.vector(KEPT, &engine, weights, parameters).await?;
@@ -151,22 +140,21 @@ impl Trainer {
         if let Some(boundary) = &mut train.boundary {
             boundary.restore(&engine, arrays).await?;
         }
+        let sizes = &self.setup.sizes;
         // A memory begins with the first step that uses it.
-        let used = step > self.config.memory_start_step || self.config.memory_start_step == 0;
-        let capacity = match self.config.memory() {
-            0 => self.setup.sizes.batch,
-            memory if used => memory,
-            _ => self.setup.sizes.batch,
+        let capacity = match self.is_alone(step.saturating_sub(1)) {
+            true => sizes.batch,
+            false => self.config.memory(),
         };
-        let batch = if step == 0 { 1 } else { self.setup.sizes.batch };
+        let batch = if step == 0 { 1 } else { sizes.batch };
         let labels = &self.dataset.labels;
         self.memory
             .restore(&engine, stride, arrays, next_id, capacity, batch, labels)
             .await?;
         let seen: Vec<u8> = arrays.exactly(SEEN, self.seen.len())?;
         self.seen = seen.iter().map(|seen| *seen != 0).collect();
-        self.restore_linear(linear, arrays).await?;
-        (self.step, self.drifted, self.by_hand) = (step, drifted, by_hand);
+        self.restore_linear(saved.linear, arrays).await?;
+        (self.step, self.drifted, self.by_hand) = (step, saved.drifted, saved.by_hand);
         Ok(())
     }
 }

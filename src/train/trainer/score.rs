@@ -13,8 +13,9 @@ use crate::judge::diagnostics::{self, Diagnostics};
 use crate::kernels::{optimizer, stride};
 use crate::model::embeddings::Embeddings;
 use crate::model::unit_rows::UnitRows;
-use crate::search::evaluation::{self, Classes, EvaluationSpec, Queries, Ranking};
+use crate::search::evaluation::{EvaluationSpec, Queries, Ranking};
 use crate::search::metrics::{Judged, Metrics, Retrieval, RetrievalSum};
+use crate::search::rows::{self, Classes};
 
 /// Scores of an evaluation while training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -138,7 +139,7 @@ impl Trainer {
             );
         }
         let train = &self.setup.sides.train;
-        let looked_at = evaluation::choose(train.len(), diagnostics::ROWS, self.config.data_seed());
+        let looked_at = rows::choose(train.len(), diagnostics::ROWS, self.config.data_seed());
         let looked_at = looked_at.iter().map(|i| train[*i as usize]);
         // Together with the requested rows: each call may be a submit of its own.
         let all: Vec<u32> = rows.iter().copied().chain(looked_at).collect();
@@ -401,29 +402,18 @@ impl Trainer {
             setup,
             ..
         } = self;
-        let mut unit = match (map, linear) {
-            (Map::Raw, _) => UnitRows::Embedded {
-                features,
-                dataset,
-                model: None,
-                tile,
-                chosen: rows,
-            },
-            (Map::Linear, Ok(linear)) => UnitRows::Embedded {
-                features,
-                dataset,
-                model: Some(&linear.model),
-                tile: &mut linear.tile,
-                chosen: rows,
-            },
+        let (model, tile) = match (map, linear) {
+            (Map::Raw, _) => (None, tile),
+            (Map::Linear, Ok(linear)) => (Some(&linear.model), &mut linear.tile),
             (Map::Linear, Err(_)) => return Ok(None),
-            (Map::Head, _) => UnitRows::Embedded {
-                features,
-                dataset,
-                model: Some(model),
-                tile,
-                chosen: rows,
-            },
+            (Map::Head, _) => (Some(&*model), tile),
+        };
+        let mut unit = UnitRows::Embedded {
+            features,
+            dataset,
+            model,
+            tile,
+            chosen: rows,
         };
         let labels = dataset.labels_of(rows);
         let groups = setup.groups_of(rows).filter(|_| sum.is_across());

@@ -1,8 +1,11 @@
 //! The kernels of a step, recorded in their order: they embed the batch and store it, compute its row weights if a miner weighs
 //! rows, mine, compute the gradient of the loss, and update the weights.
 
-use super::setup::{STEP_DISPATCHES, Sizes, TrainBuffers};
-use super::{Drawn, LEAST_OPERATIONS, Trainer};
+use super::drawn::Drawn;
+use super::memory::TrainBuffers;
+use super::setup::STEP_DISPATCHES;
+use super::sizes::Sizes;
+use super::{LEAST_OPERATIONS, Trainer};
 use crate::base::error::Result;
 use crate::base::forecast::Path;
 use crate::base::rng;
@@ -12,10 +15,10 @@ use crate::kernels::ranks::{Block, Inputs, SEGMENT};
 use crate::kernels::tile::Shape;
 use crate::kernels::triplet_margin::OWNERS;
 use crate::kernels::{drift, normalize, optimizer, stride};
-use crate::mining::mining_pass::MiningPass;
+use crate::mining::mining_pass::{MiningPass, Rounds};
 use crate::mining::row_pass::Turn;
 use crate::model::proxies::Proxies;
-use crate::rules::mining_rule::{MiningRule, Operands, Round};
+use crate::rules::mining_rule::{MiningRule, Operands};
 
 /// Number of a step, and the positions of its rows and its report.
 #[derive(Clone, Copy)]
@@ -365,34 +368,28 @@ impl<'a> Mining<'a> {
     async fn rounds(&mut self, slices: &mut Slices<'_>) -> Result<()> {
         let blocks = self.sizes.blocks(self.drawn.alone);
         let by_rows_alone = self.rule.path() == Path::Rows && self.drawn.alone;
-        let mut cut = Vec::new();
-        for &round in self.rule.rounds() {
-            let (mut anchor, mut turns) = (0, 0);
-            while anchor < self.sizes.anchors {
-                // A few rows of the block at once: the buffers are as large as the block.
-                let left = blocks.rows - anchor % blocks.rows;
-                let left = left.min(self.sizes.anchors - anchor);
-                slices.reserve(blocks.dispatches as u32).await?;
-                // The gradient of references that learn is added up block by block, and later rounds take the same blocks.
-                let rows = match round {
-                    _ if by_rows_alone => left,
-                    Round::Settle | Round::Slopes => cut[turns],
-                    Round::Mine | Round::Reduce => self.at_once(slices, OWNERS, left),
-                };
-                let turn = self.turn(anchor, rows);
-                let (commands, gradient) = (slices.commands(), &mut *self.compared.gradient);
-                self.pass
-                    .mine(commands, self.rule, round, &turn, gradient, self.report);
-                if by_rows_alone && round.is_last() {
-                    self.share(slices, &turn);
-                }
-                if round == Round::Reduce {
-                    cut.push(rows);
-                }
-                (anchor, turns) = (anchor + rows, turns + 1);
-                let operations = self.operations_of_an_anchor() * rows as f64;
-                slices.recorded(operations).await?;
+        let mut rounds = Rounds::new(self.rule, self.sizes.anchors);
+        while let Some((round, anchor, before)) = rounds.next_block() {
+            // A few rows of the block at once: the buffers are as large as the block.
+            let left = blocks.rows - anchor % blocks.rows;
+            let left = left.min(self.sizes.anchors - anchor);
+            slices.reserve(blocks.dispatches as u32).await?;
+            // The gradient of references that learn is added up block by block.
+            let rows = match before {
+                _ if by_rows_alone => left,
+                Some(rows) => rows,
+                None => self.at_once(slices, OWNERS, left),
+            };
+            let turn = self.turn(anchor, rows);
+            let (commands, gradient) = (slices.commands(), &mut *self.compared.gradient);
+            self.pass
+                .mine(commands, self.rule, round, &turn, gradient, self.report);
+            if by_rows_alone && round.is_last() {
+                self.share(slices, &turn);
             }
+            rounds.done(rows);
+            let operations = self.operations_of_an_anchor() * rows as f64;
+            slices.recorded(operations).await?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use crate::data::Side;
 use crate::data::by_class::class_counts;
 use crate::engine::pace::Slices;
 use crate::model::unit_rows::UnitRows;
-use crate::search::evaluation::{Classes, choose};
+use crate::search::rows::{Classes, choose};
 use crate::search::threshold::{
     Counted, PairCounter, Threshold, ThresholdConfig, ThresholdSpec, fit_edge, report,
 };

@@ -1,0 +1,353 @@
+//! The blocks of a mining: [`Phase`] holds the buffers, runs rounds over blocks of anchors and adds up what comes back.
+
+use super::sizes::{Cut, MiningSpec};
+use super::{Mined, Wanted};
+use crate::base::error::Result;
+use crate::base::forecast::Path;
+use crate::cpu::ranks::rows_of_all_cores;
+use crate::engine::pace::Pace;
+use crate::engine::{DeviceVec, Engine, Workspace};
+use crate::kernels::ranks::{Block, Inputs, NO_ID, Row};
+use crate::kernels::stride;
+use crate::kernels::tile::Shape;
+use crate::kernels::triplet_margin::{OWNERS, TERMS};
+use crate::mining::mining_pass::MiningPass;
+use crate::mining::row_pass::Turn;
+use crate::model::unit_rows::UnitRows;
+use crate::rules::losses::Loss;
+use crate::rules::miners::MiningCounts;
+use crate::rules::mining_rule::{MiningRule, Round};
+use crate::search::rows::Rows;
+
+/// Slices that a block may take on the CPU, so that the lanes of all cores are filled.
+const FULL_SLICES: f64 = 8.0;
+
+/// The buffers of the phase.
+pub(super) struct Phase<'a> {
+    engine: &'a Engine,
+    spec: MiningSpec,
+    cut: Cut,
+    references: DeviceVec<f32>,
+    tags: DeviceVec<[u32; 2]>,
+    anchors: DeviceVec<f32>,
+    rows: DeviceVec<Row>,
+    pub(super) pass: MiningPass,
+    gradient: DeviceVec<f32>,
+    shares: DeviceVec<f32>,
+    pub(super) report: DeviceVec<u32>,
+    pub(super) pace: Pace,
+    pulls: Pulls,
+}
+
+impl<'a> Phase<'a> {
+    pub(super) fn new(
+        engine: &'a Engine,
+        spec: MiningSpec,
+        cut: Cut,
+        workspace: &mut Workspace,
+    ) -> Self {
+        Self {
+            engine,
+            spec,
+            cut,
+            references: workspace.take("mine.references"),
+            tags: workspace.take("mine.tags"),
+            anchors: workspace.take("mine.anchors"),
+            rows: workspace.take("mine.rows"),
+            pass: MiningPass::new(workspace, spec.path, spec.work),
+            gradient: workspace.take("mine.gradient"),
+            shares: workspace.take("mine.shares"),
+            report: workspace.take("mine.report"),
+            pace: Pace::of(engine),
+            pulls: Pulls::default(),
+        }
+    }
+
+    /// Brings in the references; a reference's id is its place.
+    pub(super) async fn load(&mut self, known: Rows<'_>, labels: &[u32]) -> Result<()> {
+        let numbers = 0..labels.len() as u32;
+        stored(known)
+            .bring(self.engine, numbers.clone(), &mut self.references, 0)
+            .await?;
+        let tags: Vec<[u32; 2]> = labels
+            .iter()
+            .zip(numbers)
+            .map(|(label, id)| [*label, id])
+            .collect();
+        self.engine.upload(&mut self.tags, 0, &tags).await
+    }
+
+    /// The anchors of the next block, from `first` on; `rows` of them if given. `classes`: that of each anchor;
+    /// `counts`: the references of each class.
+    pub(super) fn next_rows(
+        &self,
+        first: usize,
+        rows: Option<usize>,
+        classes: &[u32],
+        counts: &[u32],
+    ) -> Vec<Row> {
+        let operations = self.spec.operations_of_an_anchor();
+        let most = match self.spec.own && self.spec.whole {
+            true => self.cut.rows,
+            false => rows.unwrap_or_else(|| self.pace.units(operations, self.cut.rows)),
+        };
+        let whole = match &self.references {
+            DeviceVec::Gpu(_) => OWNERS,
+            DeviceVec::Cpu(_) => {
+                let all = rows_of_all_cores().min(self.spec.anchors - first);
+                // Unless a stop would have to wait long.
+                let soon = all as f64 * operations <= FULL_SLICES * self.pace.slice();
+                if soon { all } else { OWNERS }
+            }
+        };
+        let most = most.next_multiple_of(whole).min(self.cut.rows);
+        let last = self.spec.anchors.min(first + most);
+        let mut offset = 0;
+        (first..last)
+            .map(|anchor| {
+                let label = classes[anchor];
+                let same = counts.get(label as usize).copied().unwrap_or(0);
+                let own = self.spec.own;
+                let row = Row {
+                    label,
+                    id: if own { anchor as u32 } else { NO_ID },
+                    offset,
+                    positives: same - u32::from(own),
+                };
+                offset += row.positives + 1;
+                row
+            })
+            .collect()
+    }
+
+    /// Runs a round over a block of anchors that begins at `first`.
+    pub(super) async fn block(
+        &mut self,
+        anchors: Rows<'_>,
+        first: usize,
+        rows: &[Row],
+        rule: &MiningRule,
+        round: Round,
+    ) -> Result<()> {
+        let numbers = first as u32..(first + rows.len()) as u32;
+        stored(anchors)
+            .bring(self.engine, numbers, &mut self.anchors, 0)
+            .await?;
+        let mut commands = self.engine.commands();
+        commands.upload(&mut self.rows, 0, rows);
+        let inputs = Inputs {
+            anchors: &self.anchors,
+            references: &self.references,
+            batch: &self.rows,
+            tags: &self.tags,
+        };
+        let shape = Shape::of(self.engine.info(), rows.len());
+        let turn = self.spec.turn(inputs, shape, first, rows);
+        let (gradient, shares, report) = (&mut self.gradient, &mut self.shares, &mut self.report);
+        self.pass
+            .mine(&mut commands, rule, round, &turn, gradient, report);
+        if self.spec.references_learn() && round.is_last() {
+            self.pass.share(&mut commands, rule, &turn, true, shares);
+            for stretch in (0..self.spec.references).step_by(rows.len()) {
+                if !rule.swap() {
+                    break;
+                }
+                // A submit carries a stretch or two; the next block's rows are uploaded only after all are done.
+                self.engine
+                    .submit(std::mem::replace(&mut commands, self.engine.commands()));
+                self.engine.breathe().await?;
+                self.pass
+                    .share_swapped(&mut commands, rule, &turn, stretch, shares);
+            }
+        }
+        self.engine.submit(commands);
+        Ok(())
+    }
+
+    /// Reads the results of a block of anchors, as far as they are wanted.
+    pub(super) async fn read_block(
+        &mut self,
+        rows: usize,
+        rule: &MiningRule,
+        wanted: &Wanted<'_>,
+    ) -> Result<()> {
+        let pulls = &mut self.pulls;
+        let stride = stride(self.spec.dim);
+        let count = (rows * stride) as u64;
+        let gradient = matches!(wanted, Wanted::Gradient(_));
+        match (wanted, rule) {
+            (Wanted::Counts | Wanted::Pairs, _) => self.engine.settle().await,
+            (_, MiningRule::Ranks(rule)) => {
+                let pulled = self.engine.read(&self.gradient, 0, count).await?;
+                let unit = self.engine.read(&self.anchors, 0, count).await?;
+                let terms = self.engine.read(&self.report, TERMS as u64, rows as u64);
+                pulls.add_along(&unit, &pulled, &terms.await?, rule.scale(false), stride);
+                pulls.add(&pulled, stride, self.spec.dim);
+                Ok(())
+            }
+            (_, MiningRule::Rows(_)) => {
+                let losses = self.engine.read(&self.report, TERMS as u64, rows as u64);
+                for bits in losses.await? {
+                    pulls.sum += f64::from(f32::from_bits(bits));
+                }
+                if gradient {
+                    let pulled = self.engine.read(&self.gradient, 0, count).await?;
+                    pulls.add(&pulled, stride, self.spec.dim);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Counts, loss and gradients of all blocks.
+    pub(super) async fn mined(
+        self,
+        rule: &MiningRule,
+        mining: MiningCounts,
+        loss: Option<&Loss>,
+        anchors: Rows<'_>,
+        known: Rows<'_>,
+    ) -> Result<Mined> {
+        let (engine, spec, dim) = (self.engine, &self.spec, self.spec.dim);
+        let mut pulls = self.pulls;
+        // Slopes and terms of pairs are divided already.
+        let divisor = match rule.pairs() {
+            Some(_) => 1,
+            None => mining.active,
+        };
+        let mut mined = Mined {
+            mining,
+            ..Mined::default()
+        };
+        mined.loss = match (loss.and_then(Loss::triplet_margin), spec.path) {
+            (Some(loss), Path::Ranks) => loss.mean(pulls.sum, divisor),
+            _ => pulls.sum / divisor.max(1) as f64,
+        };
+        if !spec.gradient {
+            return Ok(mined);
+        }
+        if spec.own {
+            let shares = engine.read(&self.shares, 0, self.shares.len()).await?;
+            pulls.add_shares(&shares, stride(dim), dim);
+        } else if spec.proxies {
+            let shares = engine.read(&self.shares, 0, self.shares.len()).await?;
+            let mut shared = Pulls::default();
+            let references = spec.references * stride(dim);
+            shared.add(&shares[..references], stride(dim), dim);
+            mined.reference_gradient = shared.through_the_length(known, 1).await?;
+        }
+        mined.gradient = pulls.through_the_length(anchors, divisor).await?;
+        Ok(mined)
+    }
+}
+
+impl MiningSpec {
+    /// Input of a round over these anchors, from `first` on.
+    fn turn<'a>(&self, inputs: Inputs<'a>, shape: Shape, first: usize, rows: &[Row]) -> Turn<'a> {
+        let positives = rows.iter().map(|row| row.positives as usize).max();
+        Turn {
+            block: Block {
+                first_row: 0,
+                rows: rows.len(),
+                batch: 0,
+                first_reference: 0,
+                references: self.references,
+                stride: stride(self.dim),
+            },
+            shape,
+            inputs,
+            anchor: first,
+            anchors: self.anchors,
+            positives: positives.unwrap_or(0),
+            dim: self.dim,
+            // Draws depend on the miner's own seed alone.
+            key: [0; 2],
+            slots: self.references,
+            own: self.own,
+            report_first: 0,
+            pairs: None,
+            given: None,
+        }
+    }
+}
+
+/// `active * d loss / d unit row` of every anchor, and the sum that the loss follows from.
+#[derive(Default)]
+struct Pulls {
+    /// By ranks, the sum of `v_an - v_ap` over active triplets; by rows, the sum of their losses.
+    sum: f64,
+    /// `[anchors, dim]`.
+    rows: Vec<f32>,
+}
+
+impl Pulls {
+    /// Adds to the sum `scale <pull, unit>` of every anchor, and the anchor's term in the report.
+    fn add_along(
+        &mut self,
+        unit: &[f32],
+        pulled: &[f32],
+        terms: &[u32],
+        scale: f32,
+        stride: usize,
+    ) {
+        let rows = unit.chunks_exact(stride).zip(pulled.chunks_exact(stride));
+        for ((unit, pull), term) in rows.zip(terms) {
+            // Row by row: the bits of the sum do not depend on the blocks.
+            let products = unit.iter().zip(pull);
+            let along: f64 = products.map(|(u, g)| f64::from(*u) * f64::from(*g)).sum();
+            self.sum += f64::from(scale) * along + f64::from(f32::from_bits(*term));
+        }
+    }
+
+    /// Adds the gradients of the anchors.
+    fn add(&mut self, pulled: &[f32], stride: usize, dim: usize) {
+        for pull in pulled.chunks_exact(stride) {
+            self.rows.extend(&pull[..dim]);
+        }
+    }
+
+    /// Adds the gradients that anchors have as references of each other.
+    fn add_shares(&mut self, shares: &[f32], stride: usize, dim: usize) {
+        let shares = shares.chunks_exact(stride).flat_map(|row| &row[..dim]);
+        for (pull, share) in self.rows.iter_mut().zip(shares) {
+            *pull += share;
+        }
+    }
+
+    /// `d loss / d row` of rows of any length: `(g - u <g, u>) / (active |row|)`, zero for a zero row.
+    async fn through_the_length(mut self, anchors: Rows<'_>, active: u64) -> Result<Vec<f32>> {
+        let dim = anchors.rows.dim();
+        let mut row = Vec::new();
+        for (number, pull) in (0..).zip(self.rows.chunks_exact_mut(dim)) {
+            row.clear();
+            anchors.rows.read(&[number], &mut row).await?;
+            let length = row
+                .iter()
+                .map(|v| f64::from(*v).powi(2))
+                .sum::<f64>()
+                .sqrt();
+            let divisor = length * active as f64;
+            let products = row.iter().zip(&*pull);
+            let along = products
+                .map(|(v, g)| f64::from(*v) * f64::from(*g))
+                .sum::<f64>()
+                / length;
+            for (pull, value) in pull.iter_mut().zip(&row) {
+                let tangent = f64::from(*pull) - f64::from(*value) / length * along;
+                *pull = if divisor > 0.0 {
+                    (tangent / divisor) as f32
+                } else {
+                    0.0
+                };
+            }
+        }
+        Ok(self.rows)
+    }
+}
+
+fn stored(rows: Rows<'_>) -> UnitRows<'_> {
+    UnitRows::Stored {
+        rows: rows.rows,
+        chosen: None,
+    }
+}

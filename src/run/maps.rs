@@ -1,0 +1,107 @@
+//! Maps of a run: places of rows in two dimensions, by principal components and by UMAP.
+
+use super::Run;
+use crate::base::error::{Error, Result};
+use crate::base::working::Working;
+use crate::data::{RowSource, Side};
+use crate::map::umap::{self, Umap};
+use crate::map::{self, Map};
+use crate::model::embeddings::Embeddings;
+use crate::search::knn::KnnIndex;
+
+impl Run {
+    /// The side of a map, and the rows on it.
+    fn map_rows(&self) -> (Side, Vec<u32>) {
+        let side = self.side();
+        let all = self.trainer.sides().of(side);
+        let dim = self.trainer.dataset().features.dim();
+        let most = map::most_rows(dim);
+        (
+            side,
+            map::rows_of(all, most, self.trainer.config().data_seed()),
+        )
+    }
+
+    /// Rows whose embeddings come with an evaluation.
+    pub(super) fn watched_rows(&self) -> Vec<u32> {
+        match self.watched {
+            true => self.map_rows().1,
+            false => Vec::new(),
+        }
+    }
+
+    /// Makes evaluations and steps bring what [`Run::map`] and [`Trainer::hardest`] need, so that a viewer does not wait for it.
+    #[must_use]
+    pub fn watched(mut self) -> Self {
+        self.watched = true;
+        self.trainer.pick_hardest();
+        self
+    }
+
+    /// Current map of the rows: of the test side once the run is over, until then of the validation side, or of the training side
+    /// if there are no validation rows.
+    ///
+    /// # Errors
+    /// As [`Trainer::embed`].
+    pub async fn map(&mut self) -> Result<Map> {
+        let (side, rows) = self.map_rows();
+        let step = self.step();
+        let placed = self.placed.take();
+        let embeddings = match placed.filter(|(at, _)| *at == step && !self.is_finished()) {
+            Some((_, placed)) => placed,
+            None => self.trainer.embed(&rows).await?,
+        };
+        let drawn = self.map.take();
+        let mut map = match drawn.filter(|map| map.side == Some(side) && map.rows == rows) {
+            Some(map) => map,
+            None => {
+                let heard = &mut |working| self.trainer.engine().hear(working);
+                let scaling = self.trainer.scaling().0;
+                Map::of(self.trainer.dataset(), scaling, Some(side), rows, heard).await?
+            }
+        };
+        map.place(&embeddings, &mut self.axes);
+        self.map = Some(map.clone());
+        Ok(map)
+    }
+
+    /// Starts UMAP layouts of the rows of the last [`Run::map`], from their places there: one of their features, scaled if the run
+    /// scales them, and one of their embeddings. Finds the 15 nearest rows of each, or all if there are fewer, within the remaining
+    /// budget.
+    ///
+    /// # Errors
+    /// [`Error::Config`] before there is a map; as [`Trainer::embed`], [`KnnIndex::new`] and [`KnnIndex::search`].
+    pub async fn umap(&mut self) -> Result<[Umap; 2]> {
+        let no_map = || Error::Config("there is no map of the run yet: wait for it".to_owned());
+        let map = self.map.clone().ok_or_else(no_map)?;
+        let features = &self.trainer.dataset().features;
+        let mut values = Vec::new();
+        features.read(&map.rows, &mut values).await?;
+        self.trainer.scaling().0.apply(&mut values);
+        let dim = features.dim();
+        let before = self.layout(Embeddings { values, dim }, &map.before).await?;
+        let embeddings = self.trainer.embed(&map.rows).await?;
+        let after = self.layout(embeddings, &map.points).await?;
+        Ok([before, after])
+    }
+
+    /// A UMAP layout of these rows that starts from these points.
+    async fn layout(&mut self, rows: Embeddings, start: &[[f32; 2]]) -> Result<Umap> {
+        let Embeddings { values, dim } = rows;
+        let k = umap::NEIGHBOURS.min(start.len().saturating_sub(1));
+        let rows = RowSource::Memory { values, dim };
+        let engine = self.trainer.engine();
+        let mut index = KnnIndex::new(engine, &rows, None, k).await?;
+        let heard = |done, total| {
+            engine.hear(Working {
+                what: "finding the nearest rows of each row on the map".to_owned(),
+                unit: "rows".to_owned(),
+                done,
+                total,
+            });
+        };
+        let found = index.search(None, heard).await?;
+        let seed = self.trainer.config().data_seed();
+        Ok(Umap::new(&found, start, seed))
+    }
+}

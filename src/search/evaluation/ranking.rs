@@ -1,0 +1,300 @@
+//! The score of a set of queries: [`Evaluator::score`] cuts them into blocks, and a [`Ranking`] adds up the counts that come back.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::buffers::Evaluator;
+use super::pass::{Job, Known, Queries};
+use crate::base::error::Result;
+use crate::base::order;
+use crate::data::by_class::ByClass;
+use crate::engine::pace::{Fetch, Slices};
+use crate::kernels::ranks::{self, LabelBits, NO_ID, Row};
+use crate::model::unit_rows::UnitRows;
+use crate::search::metrics::RetrievalSum;
+use crate::search::rows::{Classes, count, sorted};
+
+/// The queries as the kernels take them.
+struct Asking<'a> {
+    labels: &'a [u32],
+    groups: Option<&'a [u32]>,
+    keys: Cow<'a, [u32]>,
+    /// All queries, class by class.
+    order: Vec<u32>,
+    /// The queries are references too.
+    own: bool,
+    /// Keys of all references, ascending, if rows have groups: those with a query's own key are no positives of it.
+    left_out: Option<Vec<u32>>,
+}
+
+impl Asking<'_> {
+    fn group_of(&self, query: u32) -> Option<u32> {
+        self.groups.map(|groups| groups[query as usize])
+    }
+
+    fn asked(&self, job: &Job) -> Asked {
+        Asked {
+            class: job.class,
+            group: self.group_of(job.query),
+            row: job.row,
+        }
+    }
+}
+
+/// Queries and references of these classes as the kernels take them.
+///
+/// # Errors
+/// As [`Classes::keys`].
+fn sides<'a>(queries: Queries<'a>, known: Classes<'a>) -> Result<(Asking<'a>, Known<'a>)> {
+    let (asking, mut order) = match queries {
+        Queries::Own(places) => (known, places.to_vec()),
+        Queries::Apart { classes, .. } => (classes, (0..classes.labels.len() as u32).collect()),
+    };
+    let ([own_keys, keys], bits) = Classes::keys([asking, known])?;
+    order::sort_by_key(&mut order, |query| (asking.labels[*query as usize], *query));
+    let asking = Asking {
+        labels: asking.labels,
+        groups: asking.groups,
+        keys: own_keys,
+        order,
+        own: matches!(queries, Queries::Own(_)),
+        left_out: (bits != LabelBits::CLASSES).then(|| sorted(&keys)),
+    };
+    let by_class = ByClass::new(known.labels);
+    let known = Known {
+        by_class,
+        keys,
+        bits,
+    };
+    Ok((asking, known))
+}
+
+/// A query whose gap counts are being read back.
+#[derive(Debug)]
+struct Asked {
+    class: u32,
+    group: Option<u32>,
+    row: Row,
+}
+
+/// Result of a score, whose last counts are still being read back: [`Slices::collect`] waits for them.
+#[derive(Debug)]
+pub(crate) struct Ranking {
+    sum: RetrievalSum,
+    /// Queries and their gap counts, not yet added.
+    waiting: Vec<(Vec<Asked>, Books)>,
+}
+
+/// Gap counts that are being read back.
+#[derive(Debug)]
+enum Books {
+    Whole(Fetch<u32>),
+    /// Four counts together, as [`ranks::pack`] writes them.
+    Packed(Fetch<[u32; 2]>),
+}
+
+impl Books {
+    fn are_there(&self, slices: &Slices<'_>) -> bool {
+        match self {
+            Self::Whole(books) => slices.is_there(books),
+            Self::Packed(books) => slices.is_there(books),
+        }
+    }
+
+    fn take(self, slices: &mut Slices<'_>) -> Vec<u32> {
+        match self {
+            Self::Whole(books) => slices.take(books),
+            Self::Packed(books) => {
+                let words = slices.take(books).into_iter().flatten();
+                words.flat_map(|word| [word & 0xffff, word >> 16]).collect()
+            }
+        }
+    }
+}
+
+impl Ranking {
+    /// The whole sum, after [`Slices::collect`].
+    pub(crate) fn sum(mut self, slices: &mut Slices<'_>) -> RetrievalSum {
+        self.add_collected(slices);
+        self.sum
+    }
+
+    fn add_collected(&mut self, slices: &mut Slices<'_>) {
+        let waiting = self.waiting.iter();
+        let there = waiting.take_while(|(_, books)| books.are_there(slices));
+        let there = there.count();
+        for (rows, books) in self.waiting.drain(..there) {
+            let books = books.take(slices);
+            for Asked { class, group, row } in rows {
+                let books = &books[row.offset as usize..][..=row.positives as usize];
+                self.sum.add(class, group, negatives_above(books));
+            }
+        }
+    }
+}
+
+impl Evaluator {
+    /// Ranks each query's positives among the references, whose classes are `known`. The last results arrive with the next
+    /// [`Slices::collect`]: several scores can be waited for together.
+    ///
+    /// # Errors
+    /// As [`Slices::recorded`], and errors of reading the rows.
+    pub(crate) async fn score(
+        &mut self,
+        slices: &mut Slices<'_>,
+        known: Classes<'_>,
+        references: &mut UnitRows<'_>,
+        queries: Queries<'_>,
+        sum: RetrievalSum,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Ranking> {
+        let (asking, known) = sides(queries, known)?;
+        if self.holds(references) {
+            self.bring_by_class(slices, &known.by_class, references)
+                .await?;
+            let members = known.by_class.members.iter().copied();
+            self.tag(slices, &known, members).await?;
+        }
+        let mut ranking = Ranking {
+            sum,
+            waiting: Vec::new(),
+        };
+        let (mut done, all) = (0, asking.order.len());
+        while done < all {
+            let (jobs, lone) = self.next_block(&asking.order[done..], &known, &asking);
+            for _ in 0..lone {
+                ranking.sum.add_lone();
+            }
+            done += jobs.len() + lone;
+            match &jobs[..] {
+                [job] if job.row.positives as usize >= self.cut.thresholds => {
+                    let mut above = Vec::with_capacity(job.row.positives as usize);
+                    for (part, ids) in self.parts(job, &known, &asking) {
+                        let part = std::slice::from_ref(&part);
+                        let places = self
+                            .pass(slices, &known, references, queries, part, ids)
+                            .await?;
+                        let books = slices.read(&self.scratch.books, 0, places).await?;
+                        above.extend(negatives_above(&books));
+                    }
+                    order::sort_wide(&mut above);
+                    // Sums of floats: added in the order of the queries.
+                    ranking.add_collected(slices);
+                    let group = asking.group_of(job.query);
+                    ranking.sum.add(job.class, group, above.into_iter());
+                }
+                [] => {}
+                jobs => {
+                    let places = self
+                        .pass(slices, &known, references, queries, jobs, 0..NO_ID)
+                        .await?;
+                    let books = self.fetch_books(slices, places, known.keys.len()).await?;
+                    let rows = jobs.iter().map(|job| asking.asked(job)).collect();
+                    ranking.waiting.push((rows, books));
+                    ranking.add_collected(slices);
+                }
+            }
+            progress(done as u64, all as u64);
+            slices.breathe().await?;
+        }
+        Ok(ranking)
+    }
+
+    /// The next queries that fit in one block, at least one if any is left, and the number of lone queries among them.
+    fn next_block(
+        &self,
+        rest: &[u32],
+        known: &Known<'_>,
+        asking: &Asking<'_>,
+    ) -> (Vec<Job>, usize) {
+        let (mut jobs, mut lone, mut offset) = (Vec::new(), 0, 0);
+        for query in rest {
+            let class = asking.labels[*query as usize];
+            let label = asking.keys[*query as usize];
+            let members = known.by_class.of(class);
+            let left_out = match &asking.left_out {
+                Some(keys) => count(keys, label),
+                None => u32::from(asking.own),
+            };
+            let positives = members.len() as u32 - left_out;
+            if positives == 0 {
+                lone += 1;
+                continue;
+            }
+            let after = offset + positives + 1;
+            let full = jobs.len() == self.cut.queries || after as usize > self.cut.thresholds;
+            if full && !jobs.is_empty() {
+                break;
+            }
+            let id = if asking.own { *query } else { NO_ID };
+            jobs.push(Job {
+                query: *query,
+                class,
+                row: Row {
+                    label,
+                    id,
+                    offset,
+                    positives,
+                },
+                members,
+            });
+            offset = after;
+        }
+        (jobs, lone)
+    }
+
+    /// Splits a query with more positives than a block holds: each part has some of its positives, and the range of reference ids
+    /// that they are in.
+    fn parts(&self, job: &Job, known: &Known<'_>, asking: &Asking<'_>) -> Vec<(Job, Range<u32>)> {
+        let room = self.cut.thresholds - 1;
+        let part = |start: usize| {
+            let members = start..job.members.end.min(start + room);
+            let ids = known.by_class.members[start]..known.by_class.members[members.end - 1] + 1;
+            let no_positive = match asking.left_out {
+                Some(_) => {
+                    let key = |row: &&u32| known.keys[**row as usize] == job.row.label;
+                    known.by_class.members[members.clone()]
+                        .iter()
+                        .filter(key)
+                        .count()
+                }
+                None => usize::from(asking.own && ids.contains(&job.query)),
+            };
+            let row = Row {
+                positives: (members.len() - no_positive) as u32,
+                ..job.row
+            };
+            let part = Job {
+                row,
+                members,
+                ..*job
+            };
+            (part, ids)
+        };
+        job.members.clone().step_by(room).map(part).collect()
+    }
+
+    /// Starts to read back the gap counts of a pass in `places` places, among `references` references.
+    async fn fetch_books(
+        &mut self,
+        slices: &mut Slices<'_>,
+        places: u64,
+        references: usize,
+    ) -> Result<Books> {
+        Ok(if references <= ranks::MOST_PACKED {
+            ranks::pack(slices.commands(), places as usize, &mut self.scratch);
+            let packed = places.div_ceil(4);
+            Books::Packed(slices.fetch(&self.scratch.thresholds, 0, packed).await?)
+        } else {
+            Books::Whole(slices.fetch(&self.scratch.books, 0, places).await?)
+        })
+    }
+}
+
+/// Number of negatives that are nearer than each positive of a query, ascending, from the query's gap counts.
+fn negatives_above(books: &[u32]) -> impl Iterator<Item = u64> {
+    books[1..].iter().rev().scan(0, |above, gap| {
+        *above += u64::from(*gap);
+        Some(*above)
+    })
+}

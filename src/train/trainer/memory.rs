@@ -1,0 +1,276 @@
+//! Memory of a run: the plan that fits the room, advice where none does, and [`TrainBuffers`], the buffers of the steps.
+
+use super::baseline::Linear;
+use super::kept::Kept;
+use super::neighbours::NEIGHBOURS;
+use super::sizes::{Blocks, Sizes};
+use crate::base::error::{Error, Result};
+use crate::base::ledger::Purpose;
+use crate::base::plan::{MemoryPlan, Room};
+use crate::data::Dataset;
+use crate::engine::{DeviceVec, Workspace};
+use crate::judge::linear::Unfit;
+use crate::kernels::drift::Drift;
+use crate::kernels::hardest::{self, Hardest};
+use crate::kernels::optimizer::{Moments, PARTS};
+use crate::kernels::pair_counts::PAIRS;
+use crate::kernels::ranks::Row;
+use crate::kernels::stride;
+use crate::mining::mining_pass::MiningPass;
+use crate::mining::row_pass::BlockSizes;
+use crate::model::boundary::Boundary;
+use crate::model::cross_batch_memory::CrossBatchMemory;
+use crate::model::embedding_model::{Activations, Embedded, EmbeddingModel, Gradients};
+use crate::model::features::FeatureStore;
+use crate::model::optimizer::HEAD;
+use crate::model::row_weights::RowWeights;
+use crate::model::unit_rows::TILE_ROWS;
+use crate::search::evaluation::{Cut, Evaluator};
+use crate::search::knn::Seeker;
+
+pub(super) const MODEL: &str = "model.parameters";
+const HIDDEN: [&str; 4] = [
+    "train.layer1",
+    "train.layer2",
+    "train.layer3",
+    "train.layer4",
+];
+pub(super) const TILE: [&str; 6] = [
+    "evaluate.batch",
+    "evaluate.layer1",
+    "evaluate.layer2",
+    "evaluate.layer3",
+    "evaluate.layer4",
+    "evaluate.layer5",
+];
+
+/// A memory plan that fits.
+pub(super) struct Fit {
+    pub(super) plan: MemoryPlan,
+    /// All features stay on the engine.
+    pub(super) resident: bool,
+    /// The most outputs of the linear baseline.
+    pub(super) linear: Result<usize, Unfit>,
+    /// Block sizes of evaluations.
+    pub(super) cut: Cut,
+}
+
+#[derive(Debug)]
+pub(super) struct TrainBuffers {
+    pub(super) hidden: Activations,
+    pub(super) gradients: Gradients,
+    pub(super) embedded: Embedded,
+    pub(super) gradient: DeviceVec<f32>,
+    pub(super) moments: Moments,
+    pub(super) batch: DeviceVec<Row>,
+    pub(super) mining: MiningPass,
+    pub(super) report: DeviceVec<u32>,
+    pub(super) hardest: DeviceVec<Hardest>,
+    /// Weight of each row of the batch, if a miner weighs rows.
+    pub(super) row_weights: Option<RowWeights>,
+    /// The boundary that the loss learns.
+    pub(super) boundary: Option<Boundary>,
+    /// Sums of squares of the gradient.
+    pub(super) squares: DeviceVec<f32>,
+    /// Mean gradient of a batch's rows and its running average, if there is a memory.
+    pub(super) drift: Drift,
+}
+
+/// Advice for a run that does not fit, by the buffers that take the most memory.
+pub(super) const ADVICE: &str = "raise the budget, or lower memory_size, batch_size or the widths";
+pub(super) const ADVICE_WITHOUT_MEMORY: &str =
+    "raise the budget, or lower batch_size or the widths";
+const ADVICE_WITH_PROXIES: &str = "raise the budget, or lower batch_size, embedding_size, or the proxies of a class where the \
+     loss has several";
+pub(super) const ADVICE_BEFORE_MEMORY: &str = "raise the budget, lower batch_size, or set memory_start_step to 0: until that step all \
+     rows of a batch are mined at once";
+
+impl Sizes {
+    /// The plan that fits the room.
+    ///
+    /// # Errors
+    /// As [`MemoryPlan::fits`], with the budget that would do.
+    pub(super) fn fit(&self, room: &Room, dataset: &Dataset) -> Result<Fit> {
+        let fit = self.fit_in(room, dataset);
+        fit.map_err(|refused| self.advised(refused, room, dataset))
+    }
+
+    /// The plan with all features on the engine, or else with those of the next rows only; without the linear baseline if neither
+    /// fits. Evaluation gets the remaining memory.
+    fn fit_in(&self, room: &Room, dataset: &Dataset) -> Result<Fit> {
+        let mut refused = None;
+        for linear in [self.linear.clone(), Err(Unfit::NoMemory)] {
+            for resident in [true, false] {
+                let rows = if resident { dataset.rows() } else { 0 };
+                let training = self.plan(dataset, rows, linear.as_ref().ok().copied());
+                let left = Room {
+                    free_bytes: room.free_bytes.saturating_sub(training.total_bytes()),
+                    ..*room
+                };
+                let cut = self.evaluation.cut(&left);
+                let plan = Evaluator::plan(training, &self.evaluation, &cut);
+                match plan.fits("training", room, self.advice()) {
+                    Ok(()) => {
+                        return Ok(Fit {
+                            plan,
+                            resident,
+                            linear,
+                            cut,
+                        });
+                    }
+                    Err(error) => refused = Some(error),
+                }
+            }
+        }
+        Err(refused.expect("plans were tried"))
+    }
+
+    /// Advice for a plan that does not fit: the setting that takes the most memory.
+    pub(super) fn advice(&self) -> &'static str {
+        let bytes = |blocks: &Blocks| {
+            self.plan_mining(MemoryPlan::default(), &[*blocks])
+                .total_bytes()
+        };
+        match (&self.with_memory, &self.alone) {
+            (None, _) if self.proxies.is_some() => ADVICE_WITH_PROXIES,
+            (None, _) => ADVICE_WITHOUT_MEMORY,
+            (Some(with_memory), Some(alone)) if bytes(alone) > bytes(with_memory) => {
+                ADVICE_BEFORE_MEMORY
+            }
+            _ => ADVICE,
+        }
+    }
+
+    /// Adds the buffers of mining in these blocks, one after the other.
+    pub(super) fn plan_mining(&self, plan: MemoryPlan, all: &[Blocks]) -> MemoryPlan {
+        let anchors = self.anchors as u64;
+        // If a miner weighs rows and the loss compares them with proxies, the miner takes the whole batch as a block.
+        let batch = (self.weighs_rows && self.proxies.is_some()).then_some(BlockSizes {
+            rows: self.batch as u64,
+            references: self.batch as u64,
+            thresholds: self.batch as u64 * (self.positives_of_batch as u64 + 1),
+        });
+        let blocks = all.iter().map(Blocks::sizes).chain(batch);
+        MiningPass::plan(plan, self.path, self.work, anchors, self.stride(), blocks)
+    }
+
+    /// Adds to a refusal the smallest budget that would do, in whole MiB.
+    fn advised(&self, refused: Error, room: &Room, dataset: &Dataset) -> Error {
+        let Error::Refused { over, .. } = &refused else {
+            return refused;
+        };
+        let used = room.budget_bytes - room.free_bytes;
+        let fits = |mebibytes: u64| {
+            let budget_bytes = mebibytes.saturating_mul(1 << 20);
+            let room = Room {
+                free_bytes: budget_bytes.saturating_sub(used),
+                budget_bytes,
+                ..*room
+            };
+            self.fit_in(&room, dataset).is_ok()
+        };
+        let needs_bytes = over.needs_bytes.saturating_add(used);
+        let (mut low, mut high) = (room.budget_bytes >> 20, needs_bytes.div_ceil(1 << 20));
+        // If one buffer is larger than the device binds, no budget helps.
+        if !fits(high) {
+            return refused;
+        }
+        while low + 1 < high {
+            let middle = low.midpoint(high);
+            if fits(middle) {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+        let how = self
+            .advice()
+            .replacen("the budget", &format!("the budget to {high} MiB"), 1);
+        let over = over.clone();
+        Error::Refused { over, how }
+    }
+
+    fn plan(&self, dataset: &Dataset, resident: usize, linear: Option<usize>) -> MemoryPlan {
+        let (batch, steps) = (self.batch as u64, self.steps_per_upload as u64);
+        let dim = self.widths.last().copied().unwrap_or(0);
+        let row = stride(dim) as u64;
+        let staged = (self.steps_per_upload * self.batch).max(TILE_ROWS);
+        let parameters = EmbeddingModel::parameters(&self.widths);
+        let mut plan = FeatureStore::plan(
+            MemoryPlan::default(),
+            resident,
+            staged,
+            dataset.features.dim(),
+        );
+        plan = EmbeddingModel::plan(plan, MODEL, &self.widths);
+        plan = Kept::plan(plan, &self.widths);
+        plan = HEAD.plan(plan, parameters);
+        plan = Activations::plan(plan, &HIDDEN, self.hidden_widths(), self.batch);
+        plan = Gradients::plan(plan, &self.widths, self.batch);
+        plan = plan
+            .with::<f32>(Purpose::Activations, "train.unit", batch * row)
+            .with::<f32>(Purpose::Activations, "train.norms", batch)
+            .with::<f32>(Purpose::Gradients, "train.gradient", batch * row);
+        if let Some(proxies) = &self.proxies {
+            plan = proxies.plan(plan);
+        }
+        if self.weighs_rows {
+            plan = RowWeights::plan(plan, batch);
+        }
+        if self.boundary_lr.is_some() {
+            plan = Boundary::plan(plan);
+        }
+        plan = CrossBatchMemory::plan(plan, self.memory, dim);
+        plan = plan.with::<Row>(Purpose::Ranks, "train.rows", steps * batch);
+        let both: Vec<Blocks> = self.all_blocks().copied().collect();
+        plan = self.plan_mining(plan, &both);
+        plan = plan
+            .with::<u32>(
+                Purpose::Staging,
+                "train.report",
+                steps * self.report_words() as u64 + PAIRS as u64,
+            )
+            .with::<Hardest>(
+                Purpose::Ranks,
+                "train.hardest",
+                hardest::places(self.batch, self.memory),
+            )
+            .with::<f32>(Purpose::Staging, "train.squares", PARTS as u64)
+            .with::<f32>(Purpose::Gradients, "train.drift", 2 * row)
+            .with::<f32>(Purpose::Gradients, "train.drift_sums", 2);
+        plan = Activations::plan(plan, &TILE, &self.widths, TILE_ROWS);
+        plan = Seeker::plan(plan, 1, NEIGHBOURS as u64);
+        if let Some(outputs) = linear {
+            plan = Linear::plan(plan, dataset.features.dim(), outputs);
+        }
+        plan
+    }
+}
+
+impl TrainBuffers {
+    pub(super) fn new(workspace: &mut Workspace, sizes: &Sizes) -> Self {
+        Self {
+            hidden: Activations::new(workspace, &HIDDEN, sizes.hidden_widths()),
+            gradients: Gradients::new(workspace, &sizes.widths),
+            embedded: Embedded {
+                unit: workspace.take("train.unit"),
+                norms: workspace.take("train.norms"),
+            },
+            gradient: workspace.take("train.gradient"),
+            moments: HEAD.moments(workspace),
+            batch: workspace.take("train.rows"),
+            mining: MiningPass::new(workspace, sizes.path, sizes.work),
+            report: workspace.take("train.report"),
+            hardest: workspace.take("train.hardest"),
+            row_weights: sizes.weighs_rows.then(|| RowWeights::new(workspace)),
+            boundary: sizes
+                .boundary_lr
+                .map(|lr| Boundary::new(workspace, lr, sizes.boundary_pull)),
+            squares: workspace.take("train.squares"),
+            drift: Drift {
+                state: workspace.take("train.drift"),
+                sums: workspace.take("train.drift_sums"),
+            },
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! [`Sizes`]: sizes of a run's steps and evaluations, their blocks of anchors, and the operations that they take.
+
+use crate::base::error::Result;
+use crate::base::forecast::Path;
+use crate::base::order;
+use crate::base::plan::MemoryPlan;
+use crate::data::{Dataset, Sides};
+use crate::judge::linear::{LinearMap, Unfit};
+use crate::kernels::pair_counts::PAIRS;
+use crate::kernels::ranks::{Block, Row, SEGMENT};
+use crate::kernels::triplet_margin::{self, OWNERS, TERMS, part_stride};
+use crate::kernels::{MOST_STEPS, stride};
+use crate::mining::row_pass::{BlockSizes, RowPass, RowWork};
+use crate::model::proxies::ProxySpec;
+use crate::rules::config::TrainConfig;
+use crate::rules::mining_rule::{MiningRule, Operands};
+use crate::search::evaluation::EvaluationSpec;
+use crate::train::batches::Batches;
+
+/// The most steps whose rows are uploaded together.
+const STEPS_PER_UPLOAD: usize = 16;
+/// The most bytes of thresholds and partial gradients of a block of anchors, unless eight anchors take more.
+const BLOCK_BYTES: u64 = 32 << 20;
+/// Bytes that the host uploads for each row of a step: its number, and its [`Row`].
+const UPLOAD_BYTES_PER_ROW: usize = 4 + size_of::<Row>();
+
+/// Sizes that the plan and the loop share.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Sizes {
+    pub(super) widths: Vec<usize>,
+    pub(super) batch: usize,
+    pub(super) memory: usize,
+    /// Blocks of anchors in steps with the memory, and in steps with the batch alone; `None` if a run has no such step.
+    pub(super) with_memory: Option<Blocks>,
+    pub(super) alone: Option<Blocks>,
+    pub(super) path: Path,
+    pub(super) work: RowWork,
+    /// The most positives of a row within its batch.
+    pub(super) positives_of_batch: usize,
+    /// The proxies that the loss learns.
+    pub(super) proxies: Option<ProxySpec>,
+    /// A miner weighs the rows of a batch.
+    pub(super) weighs_rows: bool,
+    /// Learning rate of the boundary, if the loss learns it.
+    pub(super) boundary_lr: Option<f64>,
+    /// Constant part of `dL/d(boundary)`, beside the part that comes from pairs.
+    pub(super) boundary_pull: f64,
+    /// Anchors of the loss: the rows of the batch, or the proxies.
+    pub(super) anchors: usize,
+    /// Steps whose rows are uploaded together, and whose reports come back together.
+    pub(super) steps_per_upload: usize,
+    pub(super) evaluation: EvaluationSpec,
+    /// The most outputs of the linear baseline.
+    pub(super) linear: Result<usize, Unfit>,
+}
+
+/// Block sizes of a step's mining.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Blocks {
+    /// Anchors of a block.
+    pub(super) rows: usize,
+    /// The most references of an anchor: the memory, or the batch.
+    references: usize,
+    /// The most positives of an anchor.
+    pub(super) positives: usize,
+    /// The most triplets of an anchor that are computed one by one.
+    looked_at: u64,
+    /// Triplets of an anchor that are computed one by one, if all classes have as many rows.
+    usually_looked_at: u64,
+    /// The most dispatches of a block.
+    pub(super) dispatches: usize,
+}
+
+impl Sizes {
+    /// Files of the kernels that steps and evaluations use.
+    pub(super) fn kernels(&self, config: &TrainConfig) -> Vec<&'static str> {
+        let mut files = vec![
+            "drift",
+            "embed",
+            "gather",
+            "gemm",
+            "hardest",
+            "normalize",
+            "optimizer",
+            "ranks",
+        ];
+        match self.path {
+            Path::Ranks => files.push("triplet_margin"),
+            Path::Rows => {
+                files.extend(["pair_counts", "pull", "row_loss", "select", "similarities"]);
+            }
+        }
+        let others = [
+            ("draw", config.miner.draws()),
+            ("dropout", config.dropout > 0.0),
+            ("row_weights", config.miner_weights),
+            (
+                "weigh",
+                self.path == Path::Rows && self.work != RowWork::Pairs,
+            ),
+        ];
+        files.extend(
+            others
+                .iter()
+                .filter(|(_, used)| *used)
+                .map(|(file, _)| *file),
+        );
+        files
+    }
+
+    pub(super) fn new(
+        dataset: &Dataset,
+        config: &TrainConfig,
+        sides: &Sides,
+        searched: &[Vec<u32>],
+        sampler: &Batches,
+    ) -> Result<Self> {
+        let (inputs, outputs) = (dataset.features.dim(), config.embedding_size);
+        let widths = [&[inputs], &config.hidden_layers[..], &[outputs]].concat();
+        let batch = config.batch_size;
+        let memory = config.memory().max(batch);
+        let evaluation = searched.iter().map(|rows| {
+            EvaluationSpec::of(&dataset.labels_of(rows), inputs.max(outputs), rows.len())
+        });
+        let rule = config.rule();
+        let train = dataset.labels_of(&sides.train);
+        let linear = LinearMap::directions(&train, inputs, outputs);
+        let proxies = proxies(config, train)?;
+        let count = proxies.as_ref().map_or(0, ProxySpec::count);
+        let (anchors, own_references) = match rule.operands() {
+            Operands::Rows => (batch, batch),
+            Operands::RowsWithProxies => (batch, count),
+            Operands::ProxiesWithRows => (count, batch),
+        };
+        let blocks = |references: usize, alone: bool| {
+            // Steps with proxies draw from the rows of their batch.
+            let rows = if alone { batch } else { references };
+            let positives = sampler.most_of_a_class(rows).saturating_sub(1);
+            let usual = positives.min(references.div_ceil(dataset.class_names.len().max(1)));
+            let most = [usual, positives];
+            Blocks::new(&rule, anchors, references, most, outputs, alone)
+        };
+        let with_memory = (config.memory() > 0).then(|| blocks(memory, false));
+        let alone = config.memory() == 0 || config.memory_start_step > 0;
+        let alone = alone.then(|| blocks(own_references, true));
+        let work = RowWork::of(&rule);
+        for blocks in with_memory.iter().chain(&alone) {
+            RowPass::check_draws(work, blocks.positives)?;
+        }
+        Ok(Self {
+            widths,
+            batch,
+            memory,
+            with_memory,
+            alone,
+            path: rule.path(),
+            work,
+            positives_of_batch: sampler.most_of_a_class(batch).saturating_sub(1),
+            proxies,
+            weighs_rows: config.miner_weights,
+            boundary_lr: config.loss.boundary_lr(),
+            boundary_pull: config.loss.boundary_pull(config.distance),
+            anchors,
+            steps_per_upload: steps_per_upload(batch, anchors),
+            evaluation: evaluation.fold(EvaluationSpec::default(), EvaluationSpec::max),
+            // A constant comes after the directions if the head has as many outputs.
+            linear: linear.map(|directions| (directions + 1).min(outputs)),
+        })
+    }
+
+    /// Words of a step's report.
+    pub(super) fn report_words(&self) -> usize {
+        TERMS + self.batch.max(self.anchors)
+    }
+
+    /// Blocks of a step's mining; `alone`: the references are the batch alone.
+    pub(super) fn blocks(&self, alone: bool) -> &Blocks {
+        let blocks = if alone {
+            &self.alone
+        } else {
+            &self.with_memory
+        };
+        blocks.as_ref().expect("a run's steps are planned")
+    }
+
+    /// The most references of an anchor.
+    pub(super) fn references(&self, alone: bool) -> usize {
+        self.blocks(alone).references
+    }
+
+    /// Blocks of both kinds of steps, as far as a run has them.
+    pub(super) fn all_blocks(&self) -> impl Iterator<Item = &Blocks> {
+        self.with_memory.iter().chain(&self.alone)
+    }
+
+    /// Floating-point operations of a step: approximate, for the most triplets.
+    pub(super) fn step_operations(&self, alone: bool) -> f64 {
+        self.head_operations() + self.mining_operations(alone, self.anchors)
+    }
+
+    /// Floating-point operations of a step, if all classes have as many rows.
+    pub(super) fn usual_operations(&self, alone: bool) -> f64 {
+        let blocks = self.blocks(alone);
+        let of_an_anchor = blocks.operations_of_an_anchor(self.stride(), blocks.usually_looked_at);
+        self.head_operations() + self.anchors as f64 * of_an_anchor
+    }
+
+    /// Floating-point operations of a step's forward and backward pass through the head.
+    pub(super) fn head_operations(&self) -> f64 {
+        self.batch as f64 * 3.0 * self.forward_operations()
+    }
+
+    /// Floating-point operations of mining `rows` anchors.
+    pub(super) fn mining_operations(&self, alone: bool, rows: usize) -> f64 {
+        let blocks = self.blocks(alone);
+        rows as f64 * blocks.operations_of_an_anchor(self.stride(), blocks.looked_at)
+    }
+
+    /// Floating-point operations of a miner that compares `rows` rows with references for their weights.
+    pub(super) fn weighing_operations(&self, references: usize, rows: usize) -> f64 {
+        2.0 * rows as f64 * references as f64 * self.stride() as f64
+    }
+
+    /// Widths of the hidden layers.
+    pub(super) fn hidden_widths(&self) -> &[usize] {
+        &self.widths[1..self.widths.len() - 1]
+    }
+
+    /// Floats from one row of embeddings to the next.
+    pub(super) fn stride(&self) -> usize {
+        stride(self.widths.last().copied().unwrap_or(0))
+    }
+
+    /// Floating-point operations of one row's forward pass through the head.
+    pub(super) fn forward_operations(&self) -> f64 {
+        let layers = self.widths.windows(2);
+        layers.map(|pair| 2.0 * (pair[0] * pair[1]) as f64).sum()
+    }
+}
+
+/// Steps whose rows are uploaded together and whose reports come back together.
+fn steps_per_upload(batch: usize, anchors: usize) -> usize {
+    let step_bytes = UPLOAD_BYTES_PER_ROW * batch + 4 * (TERMS + batch.max(anchors));
+    let upload = STEPS_PER_UPLOAD.min(((1 << 20) - 4 * PAIRS) / step_bytes);
+    upload.max(1)
+}
+
+/// Proxies of the classes of these training rows, if the loss learns some.
+fn proxies(config: &TrainConfig, mut classes: Vec<u32>) -> Result<Option<ProxySpec>> {
+    let Some(terms) = config.loss.proxies() else {
+        return Ok(None);
+    };
+    order::sort_numbers(&mut classes);
+    classes.dedup();
+    let proxies = ProxySpec {
+        terms,
+        classes,
+        dim: config.embedding_size,
+    };
+    proxies.check()?;
+    Ok(Some(proxies))
+}
+
+impl Blocks {
+    fn new(
+        rule: &MiningRule,
+        anchors: usize,
+        references: usize,
+        [usual, positives]: [usize; 2],
+        dim: usize,
+        alone: bool,
+    ) -> Self {
+        // In u64 throughout: a plan that is refused may be larger than what a browser can address.
+        let segments = references.div_ceil(SEGMENT) as u64;
+        let threshold_bytes = (size_of::<[u32; 2]>() + size_of::<u32>()) as u64;
+        let bytes_per_row = match rule {
+            MiningRule::Ranks(_) => {
+                segments * 4 * part_stride(stride(dim)) as u64 + positives as u64 * threshold_bytes
+            }
+            MiningRule::Rows(_) => {
+                let block = BlockSizes {
+                    rows: 1,
+                    references: references as u64,
+                    thresholds: positives as u64 + 1,
+                };
+                let (plan, work) = (MemoryPlan::default(), RowWork::of(rule));
+                RowPass::plan(plan, work, 1, [block]).total_bytes()
+            }
+        };
+        let dispatches = |rows: usize| match rule {
+            MiningRule::Ranks(_) => {
+                let block = Block {
+                    first_row: 0,
+                    rows,
+                    batch: 0,
+                    first_reference: 0,
+                    references,
+                    stride: stride(dim),
+                };
+                triplet_margin::dispatches(&block, positives, alone)
+            }
+            MiningRule::Rows(rule) => RowPass::dispatches(stride(dim), references, rule),
+        };
+        let rows = match (BLOCK_BYTES / bytes_per_row.max(1)) as usize / OWNERS * OWNERS {
+            // A batch that is its own references needs the thresholds of all its rows at once.
+            _ if alone && rule.operands() == Operands::Rows => anchors,
+            // The gradient of a reference is added up over all rows of a block in one loop.
+            rows if rule.path() == Path::Rows => rows.max(OWNERS).min(anchors).min(MOST_STEPS),
+            rows => rows.max(OWNERS).min(anchors),
+        };
+        Self {
+            rows,
+            references,
+            positives,
+            looked_at: rule.looked_at(positives as u64, references as u64),
+            usually_looked_at: rule.looked_at(usual as u64, references as u64),
+            dispatches: dispatches(rows),
+        }
+    }
+
+    /// Sizes of a block that its buffers depend on.
+    pub(super) fn sizes(&self) -> BlockSizes {
+        BlockSizes {
+            rows: self.rows as u64,
+            references: self.references as u64,
+            thresholds: self.rows as u64 * (self.positives as u64 + 1),
+        }
+    }
+
+    /// Floating-point operations of mining one anchor, approximately, with this many triplets computed one by one.
+    fn operations_of_an_anchor(&self, stride: usize, looked_at: u64) -> f64 {
+        6.0 * (self.references as f64 * stride as f64) + 32.0 * looked_at as f64
+    }
+}
