@@ -91,7 +91,7 @@ impl Measured {
     ///
     /// # Errors
     /// Those of the work.
-    pub async fn long(
+    pub(super) async fn long(
         engine: &Engine,
         mut work: impl AsyncFnMut(u32) -> Result<()>,
     ) -> Result<Self> {
@@ -133,7 +133,7 @@ impl Measured {
 ///
 /// # Errors
 /// As [`Engine::settle`].
-pub async fn repeat(
+pub(super) async fn repeat(
     engine: &Engine,
     times: u32,
     mut record: impl FnMut(&mut Commands),
