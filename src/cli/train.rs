@@ -1,15 +1,15 @@
 //! `nearfar train`: from labelled features to a head and a verdict on it.
 
 use std::cell::OnceCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
 use clap::Args;
 use nearfar::{
-    Bytes, CHECKPOINT, Checkpoint, Columns, Dataset, Error, Forecast, Metrics, NamedFile, Origin,
-    Progress, Rate, Recipe, Result, Results, Room, RowsOf, Run, RunReport, SAMPLES, Split, Survey,
-    Taken, TrainConfig, Trainer,
+    Bytes, CHECKPOINT, Checkpoint, Columns, Dataset, DeviceInfo, Error, Forecast, Metrics,
+    NamedFile, Origin, Progress, Rate, Recipe, Result, Results, Room, RowsOf, Run, RunReport,
+    SAMPLES, Split, Survey, Taken, TrainConfig, Trainer,
 };
 
 use super::checkpoints::{self, Checkpoints, Found};
@@ -203,6 +203,38 @@ impl Train {
         Ok((dataset, config))
     }
 
+    /// Path of the folder to save in: the one that was given, or that of the run that continues.
+    fn folder_path(&self) -> Option<&Path> {
+        let of_run = self.resume.as_deref().filter(|run| !run.is_file());
+        self.out.as_deref().or(of_run)
+    }
+
+    /// The folder to save in; a given one may hold no run but this.
+    fn folder(&self, origin: &Origin) -> Result<Option<Folder>> {
+        let Some(path) = self.folder_path() else {
+            return Ok(None);
+        };
+        let folder = Folder::create(path, nearfar::folder_names(), &data::inputs(origin))?;
+        // A run that continues has its own folder.
+        if self.out.is_some() {
+            checkpoints::check_own(&folder)?;
+        }
+        Ok(Some(folder))
+    }
+
+    /// Takes a run that continues to more steps, if asked for, and says where it goes on.
+    fn go_on(&self, run: &mut Run, found: &Found, checkpoint: &Checkpoint) -> Result<()> {
+        if let Some(steps) = self.more_steps()? {
+            run.train_to(steps)?;
+        }
+        found.say(run.trainer().config().steps);
+        let device = run.trainer().engine().info();
+        if let Some(other) = checkpoint.other_device(device) {
+            note_line(other);
+        }
+        Ok(())
+    }
+
     async fn train(&self) -> Result<()> {
         let found = self.found()?;
         let (dataset, config) = self.prepare(found.as_ref()).await?;
@@ -213,32 +245,14 @@ impl Train {
         let heard = tasks.clone();
         let engine = self.common.open(config.budget_bytes)?;
         let engine = engine.with_listener(move |working| heard.hear(&working));
-        let folder = self.resume.as_deref().filter(|run| !run.is_file());
-        let out = self.out.as_deref().or(folder);
         let checkpoint = found.as_ref().map(|found| Checkpoint::read(&found.bytes));
         let checkpoint = checkpoint.transpose()?;
         let mut origin = self.origin(checkpoint.as_ref().map(Checkpoint::origin))?;
         origin.columns = origin.columns.with(&config);
-        let folder =
-            out.map(|out| Folder::create(out, nearfar::folder_names(), &data::inputs(&origin)));
-        let folder = folder.transpose()?;
+        let folder = self.folder(&origin)?;
         let _lock = folder.as_ref().map(Folder::lock);
-        // A run that continues has its own folder.
-        if let Some(folder) = folder.as_ref().filter(|_| self.out.is_some()) {
-            checkpoints::check_own(folder)?;
-        }
-        data::describe(&dataset, &config, engine.info());
-        if !dataset.name.starts_with("sample:") {
-            let proposed = Recipe::proposed(&dataset.name, dataset.shape());
-            note_line(format_args!(
-                "  recipe for such data: {} ({})",
-                proposed.name, proposed.suits
-            ));
-        }
-        for finding in survey.findings(&dataset.feature_names) {
-            note_line(format_args!("  {finding}"));
-        }
-        let (device, dataset) = (engine.info().clone(), Rc::new(dataset));
+        describe(&dataset, &config, &survey, engine.info());
+        let dataset = Rc::new(dataset);
         let mut run = match &checkpoint {
             Some(checkpoint) => Run::resume(engine, dataset, checkpoint).await?,
             None => Run::new(engine, dataset, config).await?,
@@ -249,17 +263,12 @@ impl Train {
             Some(_) => run.see_copies(&survey),
         }
         if let (Some(found), Some(checkpoint)) = (&found, &checkpoint) {
-            if let Some(steps) = self.more_steps()? {
-                run.train_to(steps)?;
-            }
-            found.say(run.trainer().config().steps);
-            if let Some(other) = checkpoint.other_device(&device) {
-                note_line(other);
-            }
+            self.go_on(&mut run, found, checkpoint)?;
         }
         let every = self.checkpoint_every;
         // In another folder than its own the run counts as new.
         let here = found.as_ref().filter(|_| self.out.is_none());
+        let out = self.folder_path();
         let mut checkpoints = out.map(|out| Checkpoints::new(out, every, origin.clone(), here));
         // A checkpoint of an earlier version is as large as its run was long.
         drop(checkpoint);
@@ -268,24 +277,10 @@ impl Train {
             note_line(format_args!("warning: {warning}"));
         }
         let followed = follow(&mut run, &tasks, checkpoints.as_mut()).await;
-        let report = run.report();
-        match followed {
-            Err(error @ Error::NotFinite { .. }) => {
-                if let Some(folder) = folder {
-                    save_what_there_is(&mut run, &report, folder).await?;
-                }
-                // The run would fail at the same step again.
-                checkpoints.map_or(Ok(()), Checkpoints::remove)?;
-                return Err(error);
-            }
-            Err(Error::Stopped) => {
-                if let Some(mut checkpoints) = checkpoints {
-                    checkpoints.save_stopped(&run).await;
-                }
-                return Err(Error::Stopped);
-            }
-            followed => followed?,
+        if let Err(error) = followed {
+            return broken_off(error, &mut run, folder, checkpoints).await;
         }
+        let report = run.report();
         let mut saved = match folder {
             Some(folder) => save(&mut run, &origin, &report, folder).await,
             None => Ok(()),
@@ -345,6 +340,21 @@ impl Train {
     }
 }
 
+/// Describes data, settings and device, and says what the survey found.
+fn describe(dataset: &Dataset, config: &TrainConfig, survey: &Survey, device: &DeviceInfo) {
+    data::describe(dataset, config, device);
+    if !dataset.name.starts_with("sample:") {
+        let proposed = Recipe::proposed(&dataset.name, dataset.shape());
+        note_line(format_args!(
+            "  recipe for such data: {} ({})",
+            proposed.name, proposed.suits
+        ));
+    }
+    for finding in survey.findings(&dataset.feature_names) {
+        note_line(format_args!("  {finding}"));
+    }
+}
+
 /// Runs to the end, with a progress bar.
 async fn follow(
     run: &mut Run,
@@ -391,6 +401,32 @@ async fn follow(
     }
     bar.finish();
     Ok(())
+}
+
+/// Saves what there is of a run that broke off, and returns its error.
+async fn broken_off(
+    error: Error,
+    run: &mut Run,
+    folder: Option<Folder>,
+    checkpoints: Option<Checkpoints>,
+) -> Result<()> {
+    match error {
+        Error::NotFinite { .. } => {
+            if let Some(folder) = folder {
+                let report = run.report();
+                save_what_there_is(run, &report, folder).await?;
+            }
+            // The run would fail at the same step again.
+            checkpoints.map_or(Ok(()), Checkpoints::remove)?;
+        }
+        Error::Stopped => {
+            if let Some(mut checkpoints) = checkpoints {
+                checkpoints.save_stopped(run).await;
+            }
+        }
+        _ => {}
+    }
+    Err(error)
 }
 
 /// Writes the files of a run. Rows of the test side whose embedding has no direction are an error, and cost only the files of that

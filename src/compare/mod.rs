@@ -312,6 +312,19 @@ impl Comparison {
         Ok(CompareProgress::Baselines)
     }
 
+    /// Starts a run: its trainer is there, and no step was taken.
+    async fn start(&mut self, row: usize, seed: usize, steps: u64) -> Result<CompareProgress> {
+        let started = Instant::now();
+        let mut config = with_steps(&self.contest.entries[row - 2].config, steps);
+        config.seed = self.contest.seeds[seed];
+        let trainer = self.trainer(config, false).await?;
+        self.training = Some(Training {
+            trainer,
+            elapsed_ms: started.elapsed().as_secs_f64() * 1e3,
+        });
+        Ok(CompareProgress::Steps)
+    }
+
     /// Takes steps of a run, or scores it after its last step.
     async fn run(
         &mut self,
@@ -322,15 +335,7 @@ impl Comparison {
     ) -> Result<CompareProgress> {
         let started = Instant::now();
         let Some(training) = &mut self.training else {
-            let mut config = self.contest.entries[row - 2].config.clone();
-            config = with_steps(&config, steps);
-            config.seed = self.contest.seeds[seed];
-            let trainer = self.trainer(config, false).await?;
-            self.training = Some(Training {
-                trainer,
-                elapsed_ms: started.elapsed().as_secs_f64() * 1e3,
-            });
-            return Ok(CompareProgress::Steps);
+            return self.start(row, seed, steps).await;
         };
         let trainer = &mut training.trainer;
         let left = steps - trainer.step();
