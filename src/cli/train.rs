@@ -253,18 +253,20 @@ impl Train {
         let _lock = folder.as_ref().map(Folder::lock);
         describe(&dataset, &config, &survey, engine.info());
         let dataset = Rc::new(dataset);
-        let mut run = match &checkpoint {
-            Some(checkpoint) => Run::resume(engine, dataset, checkpoint).await?,
-            None => Run::new(engine, dataset, config).await?,
+        let mut run = match (&found, &checkpoint) {
+            (Some(found), Some(checkpoint)) => {
+                let mut run = Run::resume(engine, dataset, checkpoint).await?;
+                // A run that continues has its warnings.
+                run.see_copies(&survey);
+                self.go_on(&mut run, found, checkpoint)?;
+                run
+            }
+            _ => {
+                let mut run = Run::new(engine, dataset, config).await?;
+                run.see_survey(&survey);
+                run
+            }
         };
-        match checkpoint {
-            None => run.see_survey(&survey),
-            // A run that continues has its warnings.
-            Some(_) => run.see_copies(&survey),
-        }
-        if let (Some(found), Some(checkpoint)) = (&found, &checkpoint) {
-            self.go_on(&mut run, found, checkpoint)?;
-        }
         let every = self.checkpoint_every;
         // In another folder than its own the run counts as new.
         let here = found.as_ref().filter(|_| self.out.is_none());

@@ -19,9 +19,9 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 use web_time::Instant;
 
-pub use contest::{CompareConfig, Contest, Entry, Preset};
-pub use judge::Interval;
-pub use report::{CompareReport, CompareRow, RowKind, SeedScore, Standing, TestScore};
+pub use contest::{CompareConfig, Contest, Preset};
+use report::TestScore;
+pub use report::{CompareReport, CompareRow, RowKind, Standing};
 
 use crate::base::error::{Error, Result};
 use crate::base::forecast::Rate;
@@ -33,7 +33,7 @@ use crate::engine::Engine;
 use crate::rules::config::{InitialWeights, TrainConfig};
 use crate::search::metrics::Judged;
 use crate::train::trainer::{Map, Part, Trainer};
-use contest::of_entry;
+use contest::{Entry, of_entry};
 use judge::Queries;
 use row::{Row, Scored};
 

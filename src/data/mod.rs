@@ -74,7 +74,7 @@ pub use hdf5::Hdf5File;
 pub use hdf5::add_embeddings;
 pub(crate) use labelled::check_squares;
 pub use labelled::{Choice, Labelled, Labels, NamedFile};
-pub use left_out::LeftOut;
+pub(crate) use left_out::LeftOut;
 pub use missing::Missing;
 pub use notation::Marks;
 pub(crate) use npy::array_header;
@@ -83,7 +83,8 @@ pub use npy::triplets_header;
 pub use npy::{matrix_header, write_matrix};
 #[cfg(not(target_arch = "wasm32"))]
 pub use npy_rows::NpyRows;
-pub use npz::{NpyElement, NpzWriter};
+pub(crate) use npz::NpyElement;
+pub use npz::NpzWriter;
 pub use roles::{ColumnRole, Role, TableColumn};
 pub use rows::{RowSource, STREAM_FROM_BYTES};
 pub use split::{Side, Sides};

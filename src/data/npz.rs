@@ -17,7 +17,8 @@ use super::npy::{self, Header};
 use crate::base::error::{Error, Result};
 use crate::base::ledger::Bytes;
 
-pub use writer::{NpyElement, NpzWriter};
+pub(crate) use writer::NpyElement;
+pub use writer::NpzWriter;
 
 /// Bytes that deflate makes of a byte at most.
 const MAX_DEFLATE_RATIO: u64 = 1032;

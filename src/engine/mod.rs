@@ -6,7 +6,7 @@
 pub(crate) mod checkpoint;
 pub(crate) mod device;
 pub mod gpu;
-pub mod host;
+pub(crate) mod host;
 pub(crate) mod pace;
 pub(crate) mod tensor_file;
 

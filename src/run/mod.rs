@@ -12,7 +12,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-pub use saved::{Checkpoint, Origin, SavedRun};
+pub use saved::{Checkpoint, Origin};
 
 use history::Thinned;
 

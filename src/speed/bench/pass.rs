@@ -168,21 +168,12 @@ pub async fn measure(engine: &Engine, shape: &Pass, peak: f64) -> Result<Line> {
         classes,
     } = *shape;
     let stored = Stored::draw(shape);
-    let Buffers {
-        bank,
-        tags,
-        anchors,
-        rows,
-        mut scratch,
-        mut parts,
-        mut gradient,
-        mut words,
-    } = Buffers::of(engine, shape, &stored).await?;
+    let mut on = Buffers::of(engine, shape, &stored).await?;
     let inputs = Inputs {
-        anchors: &anchors,
-        references: &bank,
-        batch: &rows,
-        tags: &tags,
+        anchors: &on.anchors,
+        references: &on.bank,
+        batch: &on.rows,
+        tags: &on.tags,
     };
     let block = Block {
         first_row: 0,
@@ -196,7 +187,7 @@ pub async fn measure(engine: &Engine, shape: &Pass, peak: f64) -> Result<Line> {
     let positives = positives.unwrap_or(0);
     let measured = Measured::of(engine, async || {
         let mut commands = engine.commands();
-        commands.upload(&mut words, 0, &vec![0; TERMS + batch]);
+        commands.upload(&mut on.words, 0, &vec![0; TERMS + batch]);
         mine(
             &mut commands,
             &block,
@@ -204,19 +195,19 @@ pub async fn measure(engine: &Engine, shape: &Pass, peak: f64) -> Result<Line> {
             &RULE,
             memory,
             inputs,
-            &mut scratch,
-            &mut parts,
-            &mut gradient,
+            &mut on.scratch,
+            &mut on.parts,
+            &mut on.gradient,
             0,
             None,
-            &mut words,
+            &mut on.words,
         );
         engine.submit(commands);
         engine.settle().await
     })
     .await?;
-    let words = engine.read(&words, 0, TERMS as u64).await?;
-    let gradient = engine.read(&gradient, 0, (batch * DIM) as u64).await?;
+    let words = engine.read(&on.words, 0, TERMS as u64).await?;
+    let gradient = engine.read(&on.gradient, 0, (batch * DIM) as u64).await?;
     let valid = check_against_reference(engine, &stored, &words, &gradient)?;
 
     // Similarities, and as much again for the gradient of every negative with a weight.
