@@ -2,8 +2,7 @@
 
 use web_time::Duration;
 
-use super::Times;
-use super::times::SHORTEST;
+use super::times::{SHORTEST, Times};
 use crate::base::error::Result;
 use crate::engine::gpu::{DeviceTime, KernelTime};
 use crate::engine::{Commands, Engine};
