@@ -1,47 +1,11 @@
 //! The command line for a person and for a program: output on each stream, exit codes, files, and every refusal.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
-fn nearfar(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nearfar"))
-        .args(arguments)
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data"))
-        .output()
-        .expect("starts")
-}
-
-fn json(arguments: &[&str]) -> Value {
-    let output = nearfar(&[arguments, &["--json", "--engine", "cpu"]].concat());
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {error}");
-    serde_json::from_slice(&output.stdout).expect("one JSON object and nothing else")
-}
-
-/// The one sentence on standard error of a refusal: exit code 2, nothing on standard output.
-#[track_caller]
-fn refusal(arguments: &[&str]) -> String {
-    let output = nearfar(&[arguments, &["--engine", "cpu"]].concat());
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
-    assert!(
-        output.stdout.is_empty() && !error.contains("panicked"),
-        "{arguments:?}: {error}"
-    );
-    let last = error.lines().last().unwrap_or_default();
-    last.strip_prefix("nearfar: ")
-        .expect("the program's name comes first")
-        .to_owned()
-}
-
-fn folder(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::remove_dir_all(&path).ok();
-    std::fs::create_dir_all(&path).expect("is made");
-    path
-}
+use crate::program::{command, folder, json, on_cpu, refusal};
 
 #[track_caller]
 fn holds_nothing_half_written(folder: &Path) {
@@ -534,9 +498,7 @@ fn a_reader_that_left_early_is_no_error() {
         ],
         &trained,
     ] {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_nearfar"))
-            .args(arguments)
-            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data"))
+        let mut child = command(arguments)
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped())
             .spawn()
@@ -1040,7 +1002,7 @@ fn plan_says_what_a_command_would_hold_and_runs_nothing() {
 
 #[test]
 fn devices_lists_the_cpu_last() {
-    let output = nearfar(&["devices", "--json"]);
+    let output = command(&["devices", "--json"]).output().expect("starts");
     assert_eq!(output.status.code(), Some(0));
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let devices = report["devices"].as_array().expect("a list");
@@ -1066,13 +1028,7 @@ fn devices_lists_the_cpu_last() {
 
 #[test]
 fn progress_goes_to_standard_error_with_rate_and_time_left() {
-    let output = nearfar(
-        &[
-            &["train", "--data", "trees.csv", "--engine", "cpu"][..],
-            &SMALL,
-        ]
-        .concat(),
-    );
+    let output = on_cpu(&[&["train", "--data", "trees.csv"][..], &SMALL].concat());
     let (out, error) = (
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
@@ -1804,7 +1760,9 @@ fn compare_prints_a_table_that_ends_in_a_sentence() {
         "--engine",
         "cpu",
     ];
-    let output = nearfar(&[&grid[..], &SMALL[..4], &SMALL[6..]].concat());
+    let output = command(&[&grid[..], &SMALL[..4], &SMALL[6..]].concat())
+        .output()
+        .expect("starts");
     assert_eq!(output.status.code(), Some(0));
     let printed = String::from_utf8_lossy(&output.stdout);
     let lines: Vec<&str> = printed.lines().collect();
@@ -2010,7 +1968,7 @@ fn threshold_says_from_which_similarity_on_two_rows_are_of_one_class() {
         planned["by_purpose"].is_null() && planned["memory"]["by_purpose"]["similarities"].is_u64(),
         "{planned}"
     );
-    let output = nearfar(&[&files[..], &["--engine", "cpu"]].concat());
+    let output = on_cpu(&files);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
         text.starts_with("Similarity 0.") && text.contains("No test rows: "),
