@@ -10,7 +10,7 @@ use nearfar::{
 };
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 
-use crate::program::{self, Folder, on_cpu};
+use crate::program::{self, Folder, args, on_cpu};
 
 /// Rows and columns of the small files, and classes of their labels.
 const ROWS: usize = 12;
@@ -1178,29 +1178,19 @@ fn knn_says_which_columns_it_takes_and_leaves_the_label_out() {
     let turned = folder.write("turned.csv", turned.join("\n"));
     assert!(search(&plain, Some(&turned)).0 == search(&plain, Some(&plain)).0);
     let other = folder.write("other.csv", table(",", "\n").replace("f1", "g1"));
-    let refused = refusal(&[
-        "knn",
-        "--queries",
-        &plain,
-        "--references",
-        &other,
-        "--k",
-        "1",
-        "--out",
-        &out,
-    ]);
+    let refused = refusal(&args(
+        "knn --queries {} --references {} --k 1 --out {}",
+        &[&plain, &other, &out],
+    ));
     assert!(
         refused.contains("other.csv: there is no column \"f1\", as there is in "),
         "{refused}"
     );
     let evaluate = |references: &str| {
-        runs(&[
-            "evaluate",
-            "--embeddings",
-            &plain,
-            "--references",
-            references,
-        ])
+        runs(&args(
+            "evaluate --embeddings {} --references {}",
+            &[&plain, references],
+        ))
         .0
     };
     assert_eq!(evaluate(&turned), evaluate(&plain));

@@ -13,7 +13,7 @@ use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 use serde_json::Value;
 
-use crate::program::{DATA, Folder, NEARFAR, command, ended, json, on_cpu, refusal};
+use crate::program::{DATA, Folder, NEARFAR, args, command, ended, json, on_cpu, refusal};
 
 /// A run of few and small steps.
 const SMALL: [&str; 8] = [
@@ -980,15 +980,10 @@ fn zero_rows_and_rows_far_from_zero_are_said_beside_the_results() {
     );
     // The distance of a zero row is undefined.
     for command in ["mine", "loss"] {
-        let sentence = refusal(&[
-            command,
-            "--embeddings",
-            &zeros,
-            "--labels",
-            &labels,
-            "--distance",
-            "l2",
-        ]);
+        let sentence = refusal(&args(
+            "{} --embeddings {} --labels {} --distance l2",
+            &[command, &zeros, &labels],
+        ));
         assert!(
             sentence.contains("row 8 is zero (2 of 60 rows are)")
                 && sentence.contains("--distance l2"),

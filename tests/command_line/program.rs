@@ -81,3 +81,18 @@ pub(crate) fn refusal(arguments: &[&str]) -> String {
     assert!(error.trim_end().ends_with(&sentence), "{error}");
     sentence
 }
+
+/// Arguments on a line, with blanks between them.
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
+}
+
+/// Arguments on a line, each `{}` one of `values`, which may hold blanks.
+pub(crate) fn args<'a>(line: &'a str, values: &[&'a str]) -> Vec<&'a str> {
+    let mut values = values.iter();
+    let value = |word| match word {
+        "{}" => values.next().expect("a value for each place"),
+        word => word,
+    };
+    line.split(' ').map(value).collect()
+}
