@@ -8,7 +8,7 @@ use nearfar::{
     matrix_header, reserve,
 };
 
-use super::data::MarkOptions;
+use super::columns::MarkOptions;
 use super::output::Output;
 use super::{Common, files, of_work, print_json, print_line, progress, saved};
 

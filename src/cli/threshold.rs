@@ -9,7 +9,7 @@ use nearfar::{
     find_threshold_across, group_column,
 };
 
-use super::data::ColumnOptions;
+use super::columns::ColumnOptions;
 use super::files::{LabelledRows, labelled_rows};
 use super::output::Output;
 use super::saved::Saved;

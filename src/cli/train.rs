@@ -291,13 +291,10 @@ impl Train {
             saved = checkpoints.map_or(Ok(()), Checkpoints::remove);
         }
         // Results are printed even if they cannot be saved.
-        let printed = if self.common.json {
-            print_json(&report)
-        } else {
-            print(&report);
-            Ok(())
-        };
-        saved.and(printed)
+        saved.and(match self.common.json {
+            true => print_json(&report),
+            false => print(&report),
+        })
     }
 
     /// The split that keeps the test file for the end. Saved settings always name a split, maybe another one, which is ignored; one
@@ -478,7 +475,7 @@ fn write(results: &Results, mut folder: Folder) -> Result<()> {
     folder.finish()
 }
 
-fn print(report: &RunReport) {
+fn print(report: &RunReport) -> Result<()> {
     if let Some(group) = &report.config.group {
         print_line(format_args!(
             "each row is searched among those of other groups ({group}), and errors are over the draw of groups"
@@ -534,4 +531,5 @@ fn print(report: &RunReport) {
     if let Some(verdict) = &report.verdict {
         print_line(verdict);
     }
+    Ok(())
 }
