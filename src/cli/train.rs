@@ -252,17 +252,16 @@ impl Train {
         let folder = self.folder(&origin)?;
         let _lock = folder.as_ref().map(Folder::lock);
         describe(&dataset, &config, &survey, engine.info());
-        let dataset = Rc::new(dataset);
         let mut run = match (&found, &checkpoint) {
             (Some(found), Some(checkpoint)) => {
-                let mut run = Run::resume(engine, dataset, checkpoint).await?;
+                let mut run = Run::resume(engine, Rc::new(dataset), checkpoint).await?;
                 // A run that continues has its warnings.
                 run.see_copies(&survey);
                 self.go_on(&mut run, found, checkpoint)?;
                 run
             }
             _ => {
-                let mut run = Run::new(engine, dataset, config).await?;
+                let mut run = Run::new(engine, Rc::new(dataset), config).await?;
                 run.see_survey(&survey);
                 run
             }

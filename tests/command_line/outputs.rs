@@ -47,7 +47,7 @@ impl Folder {
     fn rows(&self, name: &str, count: usize, dim: usize) -> String {
         let value = |i: usize| (i as f32 * 0.7311).sin();
         let values: Vec<f32> = (0..count * dim).map(value).collect();
-        self.write(name, &nearfar::write_matrix(&values, dim))
+        self.write(name, nearfar::write_matrix(&values, dim))
     }
 
     /// Writes `count` labels of `classes` classes.
@@ -156,7 +156,7 @@ fn an_embedding_without_a_direction_stops_with_its_row_and_is_not_written() {
     let folder = Folder::new("outputs/no-direction");
     let mut values = vec![1.0f32; 2 * 5000];
     (values[2 * 4321], values[2 * 4321 + 1]) = (0.0, 0.0);
-    let rows = folder.write("rows.npy", &nearfar::write_matrix(&values, 2));
+    let rows = folder.write("rows.npy", nearfar::write_matrix(&values, 2));
     let out = folder.path("out.npy");
     let steep = [9e18f32, 0.0, 0.0, 9e18];
     let layer = (&steep[..], &[0.0f32; 2][..], [2, 2]);
@@ -550,7 +550,7 @@ fn a_run_that_stops_as_not_finite_saves_what_it_has() {
     let out = folder.path("run");
     // Large enough to be read, and too large to go through a layer.
     let values: Vec<f32> = (0..240).map(|i| (i as f32 * 0.7311).sin() * 8e18).collect();
-    let data = folder.write("rows.npy", &nearfar::write_matrix(&values, 4));
+    let data = folder.write("rows.npy", nearfar::write_matrix(&values, 4));
     let labels = folder.labels("labels.csv", 60, 5);
     let mut train = vec!["train", "--data", &data, "--labels", &labels, "--out", &out];
     train.extend(["--set", "standardize=false", "--set", "batch_size=12"]);
@@ -929,13 +929,13 @@ fn zero_rows_and_rows_far_from_zero_are_said_beside_the_results() {
     let value = |i: usize| (i as f32 * 0.7311).sin();
     let mut values: Vec<f32> = (0..240).map(value).collect();
     values[28..36].fill(0.0);
-    let zeros = folder.write("zeros.npy", &nearfar::write_matrix(&values, 4));
+    let zeros = folder.write("zeros.npy", nearfar::write_matrix(&values, 4));
     let values: Vec<f32> = (0..240).map(|i| value(i) + 10_000.0).collect();
-    let far = folder.write("far.npy", &nearfar::write_matrix(&values, 4));
+    let far = folder.write("far.npy", nearfar::write_matrix(&values, 4));
     let values: Vec<f32> = (0..240)
         .map(|i| value(i) * if i < 8 { 1e-13 } else { 1.0 })
         .collect();
-    let short = folder.write("short.npy", &nearfar::write_matrix(&values, 4));
+    let short = folder.write("short.npy", nearfar::write_matrix(&values, 4));
     let out = folder.path("out.npz");
     for (rows, said) in [
         (
