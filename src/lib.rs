@@ -31,7 +31,7 @@
 //!   work will hold and take.
 
 /// The CPU side of every kernel, a package of its own.
-pub use nearfar_cpu as cpu;
+use nearfar_cpu as cpu;
 
 mod base;
 
@@ -66,21 +66,21 @@ mod take_home;
 mod speed;
 
 pub use base::order;
-pub use engine::{gpu, host};
+pub use engine::gpu;
 pub use speed::bench;
 
 pub use base::error::{Cure, Error, Result};
 pub use base::forecast::{Forecast, Path, Rate};
-pub use base::ledger::{Bytes, MemoryLedger, OverBudget, Purpose, Reservation};
+pub use base::ledger::{Bytes, Purpose};
 #[doc(hidden)]
 pub use base::memory::may_fail;
-pub use base::memory::{reserve, zeros};
-pub use base::plan::{MemoryPlan, PlannedBuffer, Room};
+pub use base::memory::reserve;
+pub use base::plan::{MemoryPlan, Room};
 pub use base::working::Working;
 pub use compare::recipes::Recipe;
 pub use compare::{
     CompareConfig, CompareForecast, CompareProgress, CompareReport, CompareRow, Comparison,
-    Contest, Entry, Interval, Preset, RowKind, SeedScore, Standing, TestScore,
+    Contest, Preset, RowKind, Standing,
 };
 pub use cpu::Distance;
 #[cfg(target_arch = "wasm32")]
@@ -95,28 +95,25 @@ pub use data::add_embeddings;
 pub use data::is_guarded;
 pub use data::survey::Survey;
 pub use data::{
-    Choice, ColumnRole, Columns, Dataset, Format, Labelled, Labels, LeftOut, Marks, Missing,
-    NamedFile, NpyElement, NpzWriter, Role, RowSource, SAMPLES, STREAM_FROM_BYTES, Shape, Side,
-    Sides, Table, TableColumn, TableReader, Texts, group_column, look_alike, matrix_header,
-    write_matrix,
+    Choice, ColumnRole, Columns, Dataset, Format, Labelled, Labels, Marks, Missing, NamedFile,
+    NpzWriter, Role, RowSource, SAMPLES, STREAM_FROM_BYTES, Shape, Side, Sides, Table, TableColumn,
+    TableReader, Texts, group_column, look_alike, matrix_header, write_matrix,
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use data::{NpyRows, triplets_header};
 pub use engine::device::{DeviceInfo, EngineChoice, EngineKind, Reason, TileShape};
-pub use engine::{Commands, DeviceVec, Engine, Workspace};
-pub use judge::diagnostics::{COLLAPSED, Diagnostics};
+pub use engine::{Commands, DeviceVec, Engine};
+pub use judge::diagnostics::Diagnostics;
 pub use judge::linear::{LinearFit, LinearMap, LinearOutputs, Unfit};
 pub use judge::verdict::{Compared, Gain};
-pub use map::projection::{Axes, Plane};
 pub use map::umap::{LocalScale, Umap, smooth_knn_dist};
 pub use map::{Map, Pictures};
 pub use mining::listing::{ListingSpec, Windows, checksum, list};
-pub use mining::row_pass::RowWork;
 pub use mining::triplets::Triplets;
 pub use mining::{KeptOfAnchor, Mined, MiningSpec, Pairs, Wanted, mine, mine_into};
 pub use model::cross_batch_memory::MemoryAge;
 pub use model::embedder::Embedder;
-pub use model::embedding_model::{EmbeddingModel, LayerWeights, Tile};
+pub use model::embedding_model::LayerWeights;
 pub use model::embeddings::Embeddings;
 pub use model::scaling::{Scaling, ScalingKind};
 pub use rules::config::{Adam, InitialWeights, Optimizer, Split, Standardize, TrainConfig};
@@ -139,17 +136,17 @@ pub use rules::samplers::{
 pub use run::warnings::Warning;
 pub use run::{
     Baseline, Checkpoint, DataReport, FullEvaluation, MemoryReport, Origin, Progress, Run,
-    RunReport, SavedRun,
+    RunReport,
 };
 pub use search::evaluation::{EvaluationSpec, evaluate, evaluate_across, evaluate_nearest};
 #[cfg(not(target_arch = "wasm32"))]
 pub use search::knn::search_across;
 pub use search::knn::{KnnIndex, KnnSpec, Neighbors};
-pub use search::metrics::{ClassMetrics, Metrics, Retrieval, Scores};
+pub use search::metrics::{Metrics, Retrieval, Scores};
 pub use search::rows::Rows;
 pub use search::rows_to_check::{Confusion, RowsToCheck, Suspect};
 pub use search::threshold::{
-    Curve, PairRates, Threshold, ThresholdConfig, ThresholdReport, ThresholdSpec, find_threshold,
+    PairRates, Threshold, ThresholdConfig, ThresholdReport, ThresholdSpec, find_threshold,
     find_threshold_across,
 };
 pub use speed::device_speed::{SelfTest, self_test};

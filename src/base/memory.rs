@@ -38,7 +38,7 @@ pub fn reserve<T>(vec: &mut Vec<T>, more: u64, what: &str) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::NoMemory`] if the system has less.
-pub fn zeros<T: Pod + Send>(count: u64, what: &str) -> Result<Vec<T>> {
+pub(crate) fn zeros<T: Pod + Send>(count: u64, what: &str) -> Result<Vec<T>> {
     let mut zeros = Vec::new();
     reserve(&mut zeros, count, what)?;
     // Hidden from the compiler, which would ask the system for pages of zeros: those are handed out on first use.

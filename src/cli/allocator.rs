@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::output;
+use super::temporary;
 
 /// The system's allocator, with a sentence if it has no memory.
 pub(crate) struct Allocator;
@@ -96,7 +96,7 @@ fn give_up(bytes: usize) {
     .ok();
     let length = 256 - rest.len();
     std::io::stderr().write_all(&text[..length]).ok();
-    output::remove_temporaries();
+    temporary::remove_temporaries();
     // At once: handlers at the end of a process may take memory.
     signal_hook::low_level::exit(1);
 }

@@ -8,7 +8,7 @@ use nearfar::{
     matrix_header, reserve,
 };
 
-use super::data::MarkOptions;
+use super::columns::MarkOptions;
 use super::output::Output;
 use super::{Common, files, of_work, print_json, print_line, progress, saved};
 
@@ -84,54 +84,38 @@ impl Embed {
         let mut output = Output::create(&self.out, &inputs)?;
         let mut embedder = Embedder::new(engine, &head.layers).await?;
         let started = std::time::Instant::now();
-        // An AnnData copy gets its embeddings at once; otherwise they are written as they come.
         let dim = embedder.embedding_size();
-        let mut added = match cells {
-            Some(_) => {
-                let mut values = Vec::new();
-                let count = source.rows() as u64 * dim as u64;
-                reserve(&mut values, count, "the embeddings")?;
-                Some(values)
-            }
-            None => {
-                output.write(&matrix_header(source.rows(), dim))?;
-                None
-            }
-        };
-        let bar = progress::Progress::new(source.rows() as u64, "rows");
-        for first in (0..source.rows()).step_by(CHUNK_ROWS) {
-            let rows: Vec<u32> =
-                (first as u32..source.rows().min(first + CHUNK_ROWS) as u32).collect();
-            let mut values = Vec::with_capacity(rows.len() * source.dim());
-            source.read(&rows, &mut values).await?;
-            let embeddings = embedder.embed(&values).await?;
-            match &mut added {
-                Some(added) => added.extend(&embeddings.values),
-                None => {
-                    let values = embeddings.values.iter();
-                    let bytes: Vec<u8> = values.flat_map(|value| value.to_le_bytes()).collect();
-                    output.write(&bytes)?;
-                }
-            }
-            bar.set((first + rows.len()) as u64);
-        }
-        bar.finish();
-        if let (Some(cells), Some(added)) = (cells, &added) {
+        // An AnnData copy gets its embeddings at once; otherwise they are written as they come.
+        if let Some(cells) = cells {
+            let mut added = Vec::new();
+            let count = source.rows() as u64 * dim as u64;
+            reserve(&mut added, count, "the embeddings")?;
+            each_chunk(&source, &mut embedder, |values| {
+                added.extend(values);
+                Ok(())
+            })
+            .await?;
             output.copy(cells)?;
-            add_embeddings(output.place(), &cells.display().to_string(), added, dim)?;
+            add_embeddings(output.place(), &cells.display().to_string(), &added, dim)?;
+        } else {
+            output.write(&matrix_header(source.rows(), dim))?;
+            each_chunk(&source, &mut embedder, |values| {
+                let bytes = values.iter().flat_map(|value| value.to_le_bytes());
+                output.write(&bytes.collect::<Vec<u8>>())
+            })
+            .await?;
         }
         output.finish()?;
         let elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
         if self.common.json {
             let report = serde_json::json!({
                 "rows": source.rows(),
-                "embedding_size": embedder.embedding_size(),
+                "embedding_size": dim,
             });
             return print_json(&of_work(report, embedder.engine(), elapsed_ms));
         }
-        let (rows, size) = (source.rows(), embedder.embedding_size());
-        let out = self.out.display();
-        print_line(format_args!("{rows} rows of {size} dimensions in {out}"));
+        let (rows, out) = (source.rows(), self.out.display());
+        print_line(format_args!("{rows} rows of {dim} dimensions in {out}"));
         Ok(())
     }
 
@@ -147,4 +131,23 @@ impl Embed {
         };
         files::rows_for(&self.data, head, marks)
     }
+}
+
+/// Embeds the rows, [`CHUNK_ROWS`] at a time, with a progress bar; `put` takes the embeddings of each chunk.
+async fn each_chunk(
+    source: &RowSource,
+    embedder: &mut Embedder,
+    mut put: impl FnMut(&[f32]) -> Result<()>,
+) -> Result<()> {
+    let bar = progress::Progress::new(source.rows() as u64, "rows");
+    for first in (0..source.rows()).step_by(CHUNK_ROWS) {
+        let rows: Vec<u32> = (first as u32..source.rows().min(first + CHUNK_ROWS) as u32).collect();
+        let mut values = Vec::with_capacity(rows.len() * source.dim());
+        source.read(&rows, &mut values).await?;
+        let embeddings = embedder.embed(&values).await?;
+        put(&embeddings.values)?;
+        bar.set((first + rows.len()) as u64);
+    }
+    bar.finish();
+    Ok(())
 }

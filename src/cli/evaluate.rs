@@ -6,7 +6,7 @@ use nearfar::{
     evaluate_across, evaluate_nearest,
 };
 
-use super::data::GroupOption;
+use super::columns::GroupOption;
 use super::files::{LabelledFiles, LabelledRows, compare};
 use super::{Common, of_work, print_json, print_line, progress};
 

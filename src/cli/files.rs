@@ -9,7 +9,7 @@ use nearfar::{
     group_column, look_alike,
 };
 
-use super::data::{ColumnOptions, GroupOption, columns_as_in, say_columns};
+use super::columns::{ColumnOptions, GroupOption, columns_as_in, say_columns};
 use super::survey::survey;
 use super::{note_line, progress};
 

@@ -7,7 +7,7 @@ use nearfar::{
     Distance, Error, Forecast, KnnIndex, KnnSpec, NpzWriter, Rate, Result, Room, search_across,
 };
 
-use super::data::{ColumnOptions, GroupOption};
+use super::columns::{ColumnOptions, GroupOption};
 use super::files::LabelledRows;
 use super::output::Output;
 use super::survey::survey;

@@ -2,6 +2,7 @@
 
 mod allocator;
 mod checkpoints;
+mod columns;
 mod compare;
 mod data;
 mod devices;
@@ -21,6 +22,7 @@ mod shapes;
 mod sides;
 mod signals;
 mod survey;
+mod temporary;
 mod threshold;
 mod train;
 mod triplets;

@@ -4,27 +4,15 @@
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io::{BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use nearfar::{Error, Result};
 
+use super::temporary::Temporary;
 use super::{io, signals};
 
 /// The most links that are followed to a file.
 const MOST_LINKS: usize = 40;
-
-/// Temporary files to remove if the process ends at once.
-static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-
-/// Removes every temporary file, if nobody is making or renaming one right now.
-pub(super) fn remove_temporaries() {
-    if let Ok(paths) = TEMPORARIES.try_lock() {
-        for path in paths.iter() {
-            std::fs::remove_file(path).ok();
-        }
-    }
-}
 
 /// Refusal of a path that cannot be written.
 fn refuse(path: &Path, why: &str) -> Error {
@@ -141,51 +129,10 @@ fn is_same(a: &Path, b: &Path) -> bool {
     matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
-/// A file under a temporary name, removed when it is dropped.
-#[derive(Debug)]
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn create(folder: &Path) -> std::io::Result<(Self, File)> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let mut paths = TEMPORARIES.lock().expect("nobody fails while holding it");
-        loop {
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let name = format!("nearfar-{}-{number}.partial", std::process::id());
-            let path = folder.join(name);
-            // Never an existing file, nor the target of a link.
-            let mut new = OpenOptions::new();
-            match new.read(true).write(true).create_new(true).open(&path) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                file => {
-                    let file = file?;
-                    paths.push(path.clone());
-                    return Ok((Self(path), file));
-                }
-            }
-        }
-    }
-
-    /// Creates the file under this name, which one process uses at a time; a file that a killed process left there is removed.
-    fn named(path: PathBuf) -> std::io::Result<(Self, File)> {
-        let mut paths = TEMPORARIES.lock().expect("nobody fails while holding it");
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&path)?;
-        paths.push(path.clone());
-        Ok((Self(path), file))
-    }
-
-    /// Creates the file in the folder of a target; a folder that takes none is refused.
-    fn beside(target: &Target) -> Result<(Self, File)> {
-        let folder = folder_of(&target.place);
-        Self::create(folder).map_err(|error| refuse(&target.name, &why(folder, &error)))
-    }
+/// Creates a temporary file in the folder of a target; a folder that takes none is refused.
+fn beside(target: &Target) -> Result<(Temporary, File)> {
+    let folder = folder_of(&target.place);
+    Temporary::create(folder).map_err(|error| refuse(&target.name, &why(folder, &error)))
 }
 
 /// Reason why a folder takes no file.
@@ -215,7 +162,7 @@ pub(super) fn replace(
     write(&mut file)?;
     let written = (|| {
         file.into_inner()?.sync_all()?;
-        std::fs::rename(&temporary.0, &path)?;
+        std::fs::rename(temporary.path(), &path)?;
         sync(folder)
     })();
     written.map_err(failed)
@@ -245,14 +192,6 @@ fn sync(_: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let mut paths = TEMPORARIES.lock().expect("nobody fails while holding it");
-        paths.retain(|path| *path != self.0);
-        std::fs::remove_file(&self.0).ok();
-    }
-}
-
 /// A file that is renamed to its own name when it is complete.
 #[derive(Debug)]
 pub(super) struct Output {
@@ -271,7 +210,7 @@ impl Output {
     }
 
     fn at(target: Target) -> Result<Self> {
-        let (temporary, file) = Temporary::beside(&target)?;
+        let (temporary, file) = beside(&target)?;
         Ok(Self {
             target,
             file: BufWriter::new(file),
@@ -304,7 +243,7 @@ impl Output {
 
     /// Current path of the file, for libraries that open it themselves; all that was written is flushed.
     pub(super) fn place(&self) -> &Path {
-        &self.temporary.0
+        self.temporary.path()
     }
 
     /// Completes the file and gives it its name.
@@ -315,7 +254,7 @@ impl Output {
 
     /// A temporary file for data that is read again later; removed when it is dropped.
     pub(super) fn spool(&self) -> Result<Spool> {
-        let (temporary, file) = Temporary::beside(&self.target)?;
+        let (temporary, file) = beside(&self.target)?;
         Ok(Spool {
             what: self.what(),
             file: BufWriter::new(file),
@@ -339,7 +278,7 @@ impl Output {
     }
 
     fn take_name(self) -> Result<()> {
-        let named = std::fs::rename(&self.temporary.0, &self.target.place);
+        let named = std::fs::rename(self.temporary.path(), &self.target.place);
         named.map_err(io(self.what()))
     }
 }

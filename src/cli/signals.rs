@@ -18,7 +18,7 @@ use nearfar::reserve;
 use nearfar::{Error, Result};
 
 #[cfg(unix)]
-use super::output;
+use super::temporary;
 
 /// Number of the last signal; 0 before any.
 static SIGNAL: AtomicUsize = AtomicUsize::new(0);
@@ -68,7 +68,7 @@ fn end_at_the_second(others: Vec<i32>) {
         for signal in signals.forever() {
             let first: &mut Instant = first.get_or_insert_with(Instant::now);
             if first.elapsed() > TOGETHER {
-                output::remove_temporaries();
+                temporary::remove_temporaries();
                 std::process::exit(128 + signal);
             }
         }

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use nearfar::{
-    Columns, Dataset, Distance, Error, Forecast, PairRates, Rate, Result, Results, Room, RowSource,
-    RowsOf, SideRows, ThresholdConfig, ThresholdReport, ThresholdSpec, find_threshold,
+    Columns, Dataset, Distance, Engine, Error, Forecast, PairRates, Rate, Result, Results, Room,
+    RowSource, RowsOf, SideRows, ThresholdConfig, ThresholdReport, ThresholdSpec, find_threshold,
     find_threshold_across, group_column,
 };
 
-use super::data::ColumnOptions;
+use super::columns::ColumnOptions;
 use super::files::{LabelledRows, labelled_rows};
 use super::output::Output;
 use super::saved::Saved;
@@ -112,6 +112,13 @@ struct Sides {
     names: Vec<String>,
 }
 
+impl Sides {
+    /// The rows of each side that there is.
+    fn each(&self) -> impl Iterator<Item = &LabelledRows> {
+        [Some(&self.fit), self.test.as_ref()].into_iter().flatten()
+    }
+}
+
 impl Threshold {
     pub(super) fn run(&self) -> Result<()> {
         pollster::block_on(self.find())
@@ -134,10 +141,7 @@ impl Threshold {
         self.config(None).check()?;
         let saved = self.saved()?;
         let config = self.config(saved.as_ref().map(|(results, _)| results));
-        let stored = match &saved {
-            Some(_) => None,
-            None => Some(self.stored()?),
-        };
+        let stored = saved.is_none().then(|| self.stored()).transpose()?;
         let engine = self.common.open(Common::default_budget())?;
         let tasks = progress::Tasks::default();
         let heard = tasks.clone();
@@ -148,29 +152,13 @@ impl Threshold {
         let started = std::time::Instant::now();
         let read = match (stored, &saved) {
             (Some(stored), _) => stored,
-            (None, Some((results, dataset))) => {
-                let side = async |side| -> Result<LabelledRows> {
-                    let rows = sides::embed(results, dataset, &engine, side).await?;
-                    made(rows, dataset, self.group_of(results))
-                };
-                Sides {
-                    fit: side(RowsOf::Validation).await?,
-                    test: match results.report.data.test {
-                        0 => None,
-                        _ => Some(side(RowsOf::Test).await?),
-                    },
-                    names: vec!["validation".to_owned(), "test".to_owned()],
-                }
-            }
+            (None, Some((results, dataset))) => self.embedded(results, dataset, &engine).await?,
             (None, None) => unreachable!("rows are stored or of a run"),
         };
         let Sides { fit, test, names } = &read;
-        let both = [Some(fit), test.as_ref()].into_iter().flatten();
-        let named: Vec<(&str, &RowSource)> = names
-            .iter()
-            .map(String::as_str)
-            .zip(both.map(|side| &side.rows))
-            .collect();
+        let names = names.iter().map(String::as_str);
+        let named: Vec<(&str, &RowSource)> =
+            names.zip(read.each().map(|side| &side.rows)).collect();
         let warnings = survey(&named, Distance::Cosine)?;
         let rows = test.as_ref().map(LabelledRows::rows);
         let threshold = match &fit.groups {
@@ -197,10 +185,30 @@ impl Threshold {
         let mut json = of_work(report, &engine, elapsed_ms);
         json["warnings"] = warnings.into();
         if saved.is_none() {
-            let both = [Some(fit), test.as_ref()].into_iter().flatten();
-            json["data"] = both.map(LabelledRows::said).collect();
+            json["data"] = read.each().map(LabelledRows::said).collect();
         }
         print_json(&json)
+    }
+
+    /// Validation and test rows of a run, embedded by its head.
+    async fn embedded(
+        &self,
+        results: &Results,
+        dataset: &Dataset,
+        engine: &Engine,
+    ) -> Result<Sides> {
+        let side = async |side| -> Result<LabelledRows> {
+            let rows = sides::embed(results, dataset, engine, side).await?;
+            made(rows, dataset, self.group_of(results))
+        };
+        Ok(Sides {
+            fit: side(RowsOf::Validation).await?,
+            test: match results.report.data.test {
+                0 => None,
+                _ => Some(side(RowsOf::Test).await?),
+            },
+            names: vec!["validation".to_owned(), "test".to_owned()],
+        })
     }
 
     /// Settings of the threshold; with a run, the number of queries is the run's.

@@ -1,15 +1,15 @@
 //! `nearfar train`: from labelled features to a head and a verdict on it.
 
 use std::cell::OnceCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
 use clap::Args;
 use nearfar::{
-    Bytes, CHECKPOINT, Checkpoint, Columns, Dataset, Error, Forecast, Metrics, NamedFile, Origin,
-    Progress, Rate, Recipe, Result, Results, Room, RowsOf, Run, RunReport, SAMPLES, Split, Survey,
-    Taken, TrainConfig, Trainer,
+    Bytes, CHECKPOINT, Checkpoint, Columns, Dataset, DeviceInfo, Error, Forecast, Metrics,
+    NamedFile, Origin, Progress, Rate, Recipe, Result, Results, Room, RowsOf, Run, RunReport,
+    SAMPLES, Split, Survey, Taken, TrainConfig, Trainer,
 };
 
 use super::checkpoints::{self, Checkpoints, Found};
@@ -203,6 +203,38 @@ impl Train {
         Ok((dataset, config))
     }
 
+    /// Path of the folder to save in: the one that was given, or that of the run that continues.
+    fn folder_path(&self) -> Option<&Path> {
+        let of_run = self.resume.as_deref().filter(|run| !run.is_file());
+        self.out.as_deref().or(of_run)
+    }
+
+    /// The folder to save in; a given one may hold no run but this.
+    fn folder(&self, origin: &Origin) -> Result<Option<Folder>> {
+        let Some(path) = self.folder_path() else {
+            return Ok(None);
+        };
+        let folder = Folder::create(path, nearfar::folder_names(), &data::inputs(origin))?;
+        // A run that continues has its own folder.
+        if self.out.is_some() {
+            checkpoints::check_own(&folder)?;
+        }
+        Ok(Some(folder))
+    }
+
+    /// Takes a run that continues to more steps, if asked for, and says where it goes on.
+    fn go_on(&self, run: &mut Run, found: &Found, checkpoint: &Checkpoint) -> Result<()> {
+        if let Some(steps) = self.more_steps()? {
+            run.train_to(steps)?;
+        }
+        found.say(run.trainer().config().steps);
+        let device = run.trainer().engine().info();
+        if let Some(other) = checkpoint.other_device(device) {
+            note_line(other);
+        }
+        Ok(())
+    }
+
     async fn train(&self) -> Result<()> {
         let found = self.found()?;
         let (dataset, config) = self.prepare(found.as_ref()).await?;
@@ -213,53 +245,31 @@ impl Train {
         let heard = tasks.clone();
         let engine = self.common.open(config.budget_bytes)?;
         let engine = engine.with_listener(move |working| heard.hear(&working));
-        let folder = self.resume.as_deref().filter(|run| !run.is_file());
-        let out = self.out.as_deref().or(folder);
         let checkpoint = found.as_ref().map(|found| Checkpoint::read(&found.bytes));
         let checkpoint = checkpoint.transpose()?;
         let mut origin = self.origin(checkpoint.as_ref().map(Checkpoint::origin))?;
         origin.columns = origin.columns.with(&config);
-        let folder =
-            out.map(|out| Folder::create(out, nearfar::folder_names(), &data::inputs(&origin)));
-        let folder = folder.transpose()?;
+        let folder = self.folder(&origin)?;
         let _lock = folder.as_ref().map(Folder::lock);
-        // A run that continues has its own folder.
-        if let Some(folder) = folder.as_ref().filter(|_| self.out.is_some()) {
-            checkpoints::check_own(folder)?;
-        }
-        data::describe(&dataset, &config, engine.info());
-        if !dataset.name.starts_with("sample:") {
-            let proposed = Recipe::proposed(&dataset.name, dataset.shape());
-            note_line(format_args!(
-                "  recipe for such data: {} ({})",
-                proposed.name, proposed.suits
-            ));
-        }
-        for finding in survey.findings(&dataset.feature_names) {
-            note_line(format_args!("  {finding}"));
-        }
-        let (device, dataset) = (engine.info().clone(), Rc::new(dataset));
-        let mut run = match &checkpoint {
-            Some(checkpoint) => Run::resume(engine, dataset, checkpoint).await?,
-            None => Run::new(engine, dataset, config).await?,
+        describe(&dataset, &config, &survey, engine.info());
+        let mut run = match (&found, &checkpoint) {
+            (Some(found), Some(checkpoint)) => {
+                let mut run = Run::resume(engine, Rc::new(dataset), checkpoint).await?;
+                // A run that continues has its warnings.
+                run.see_copies(&survey);
+                self.go_on(&mut run, found, checkpoint)?;
+                run
+            }
+            _ => {
+                let mut run = Run::new(engine, Rc::new(dataset), config).await?;
+                run.see_survey(&survey);
+                run
+            }
         };
-        match checkpoint {
-            None => run.see_survey(&survey),
-            // A run that continues has its warnings.
-            Some(_) => run.see_copies(&survey),
-        }
-        if let (Some(found), Some(checkpoint)) = (&found, &checkpoint) {
-            if let Some(steps) = self.more_steps()? {
-                run.train_to(steps)?;
-            }
-            found.say(run.trainer().config().steps);
-            if let Some(other) = checkpoint.other_device(&device) {
-                note_line(other);
-            }
-        }
         let every = self.checkpoint_every;
         // In another folder than its own the run counts as new.
         let here = found.as_ref().filter(|_| self.out.is_none());
+        let out = self.folder_path();
         let mut checkpoints = out.map(|out| Checkpoints::new(out, every, origin.clone(), here));
         // A checkpoint of an earlier version is as large as its run was long.
         drop(checkpoint);
@@ -268,24 +278,10 @@ impl Train {
             note_line(format_args!("warning: {warning}"));
         }
         let followed = follow(&mut run, &tasks, checkpoints.as_mut()).await;
-        let report = run.report();
-        match followed {
-            Err(error @ Error::NotFinite { .. }) => {
-                if let Some(folder) = folder {
-                    save_what_there_is(&mut run, &report, folder).await?;
-                }
-                // The run would fail at the same step again.
-                checkpoints.map_or(Ok(()), Checkpoints::remove)?;
-                return Err(error);
-            }
-            Err(Error::Stopped) => {
-                if let Some(mut checkpoints) = checkpoints {
-                    checkpoints.save_stopped(&run).await;
-                }
-                return Err(Error::Stopped);
-            }
-            followed => followed?,
+        if let Err(error) = followed {
+            return broken_off(error, &mut run, folder, checkpoints).await;
         }
+        let report = run.report();
         let mut saved = match folder {
             Some(folder) => save(&mut run, &origin, &report, folder).await,
             None => Ok(()),
@@ -294,13 +290,10 @@ impl Train {
             saved = checkpoints.map_or(Ok(()), Checkpoints::remove);
         }
         // Results are printed even if they cannot be saved.
-        let printed = if self.common.json {
-            print_json(&report)
-        } else {
-            print(&report);
-            Ok(())
-        };
-        saved.and(printed)
+        saved.and(match self.common.json {
+            true => print_json(&report),
+            false => print(&report),
+        })
     }
 
     /// The split that keeps the test file for the end. Saved settings always name a split, maybe another one, which is ignored; one
@@ -342,6 +335,21 @@ impl Train {
         config = config.with_all(self.files.sets().iter().chain(&self.sets))?;
         config.seed = self.seed.unwrap_or(config.seed);
         Ok(config)
+    }
+}
+
+/// Describes data, settings and device, and says what the survey found.
+fn describe(dataset: &Dataset, config: &TrainConfig, survey: &Survey, device: &DeviceInfo) {
+    data::describe(dataset, config, device);
+    if !dataset.name.starts_with("sample:") {
+        let proposed = Recipe::proposed(&dataset.name, dataset.shape());
+        note_line(format_args!(
+            "  recipe for such data: {} ({})",
+            proposed.name, proposed.suits
+        ));
+    }
+    for finding in survey.findings(&dataset.feature_names) {
+        note_line(format_args!("  {finding}"));
     }
 }
 
@@ -393,6 +401,32 @@ async fn follow(
     Ok(())
 }
 
+/// Saves what there is of a run that broke off, and returns its error.
+async fn broken_off(
+    error: Error,
+    run: &mut Run,
+    folder: Option<Folder>,
+    checkpoints: Option<Checkpoints>,
+) -> Result<()> {
+    match error {
+        Error::NotFinite { .. } => {
+            if let Some(folder) = folder {
+                let report = run.report();
+                save_what_there_is(run, &report, folder).await?;
+            }
+            // The run would fail at the same step again.
+            checkpoints.map_or(Ok(()), Checkpoints::remove)?;
+        }
+        Error::Stopped => {
+            if let Some(mut checkpoints) = checkpoints {
+                checkpoints.save_stopped(run).await;
+            }
+        }
+        _ => {}
+    }
+    Err(error)
+}
+
 /// Writes the files of a run. Rows of the test side whose embedding has no direction are an error, and cost only the files of that
 /// side.
 async fn save(run: &mut Run, origin: &Origin, report: &RunReport, folder: Folder) -> Result<()> {
@@ -440,7 +474,7 @@ fn write(results: &Results, mut folder: Folder) -> Result<()> {
     folder.finish()
 }
 
-fn print(report: &RunReport) {
+fn print(report: &RunReport) -> Result<()> {
     if let Some(group) = &report.config.group {
         print_line(format_args!(
             "each row is searched among those of other groups ({group}), and errors are over the draw of groups"
@@ -496,4 +530,5 @@ fn print(report: &RunReport) {
     if let Some(verdict) = &report.verdict {
         print_line(verdict);
     }
+    Ok(())
 }

@@ -19,9 +19,9 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 use web_time::Instant;
 
-pub use contest::{CompareConfig, Contest, Entry, Preset};
-pub use judge::Interval;
-pub use report::{CompareReport, CompareRow, RowKind, SeedScore, Standing, TestScore};
+pub use contest::{CompareConfig, Contest, Preset};
+use report::TestScore;
+pub use report::{CompareReport, CompareRow, RowKind, Standing};
 
 use crate::base::error::{Error, Result};
 use crate::base::forecast::Rate;
@@ -33,7 +33,7 @@ use crate::engine::Engine;
 use crate::rules::config::{InitialWeights, TrainConfig};
 use crate::search::metrics::Judged;
 use crate::train::trainer::{Map, Part, Trainer};
-use contest::of_entry;
+use contest::{Entry, of_entry};
 use judge::Queries;
 use row::{Row, Scored};
 
@@ -312,6 +312,19 @@ impl Comparison {
         Ok(CompareProgress::Baselines)
     }
 
+    /// Starts a run: its trainer is there, and no step was taken.
+    async fn start(&mut self, row: usize, seed: usize, steps: u64) -> Result<CompareProgress> {
+        let started = Instant::now();
+        let mut config = with_steps(&self.contest.entries[row - 2].config, steps);
+        config.seed = self.contest.seeds[seed];
+        let trainer = self.trainer(config, false).await?;
+        self.training = Some(Training {
+            trainer,
+            elapsed_ms: started.elapsed().as_secs_f64() * 1e3,
+        });
+        Ok(CompareProgress::Steps)
+    }
+
     /// Takes steps of a run, or scores it after its last step.
     async fn run(
         &mut self,
@@ -322,15 +335,7 @@ impl Comparison {
     ) -> Result<CompareProgress> {
         let started = Instant::now();
         let Some(training) = &mut self.training else {
-            let mut config = self.contest.entries[row - 2].config.clone();
-            config = with_steps(&config, steps);
-            config.seed = self.contest.seeds[seed];
-            let trainer = self.trainer(config, false).await?;
-            self.training = Some(Training {
-                trainer,
-                elapsed_ms: started.elapsed().as_secs_f64() * 1e3,
-            });
-            return Ok(CompareProgress::Steps);
+            return self.start(row, seed, steps).await;
         };
         let trainer = &mut training.trainer;
         let left = steps - trainer.step();

@@ -29,12 +29,10 @@ pub use files::add_embeddings;
 pub(crate) use files::array_header;
 #[cfg(any(feature = "hdf5", feature = "parquet"))]
 pub use files::is_guarded;
-pub(crate) use files::npy;
 #[cfg(not(target_arch = "wasm32"))]
 pub use files::triplets_header;
-pub use files::{
-    Format, NamedFile, NpyElement, NpzWriter, Table, TableReader, matrix_header, write_matrix,
-};
+pub use files::{Format, NamedFile, NpzWriter, Table, TableReader, matrix_header, write_matrix};
+pub(crate) use files::{NpyElement, npy};
 pub use groups::group_column;
 #[cfg(target_arch = "wasm32")]
 pub use row_source::BlobRows;
@@ -42,10 +40,10 @@ pub use row_source::BlobRows;
 pub use row_source::NpyRows;
 pub use row_source::{RowSource, STREAM_FROM_BYTES};
 pub use rows::{
-    Choice, ColumnRole, Columns, Labelled, Labels, LeftOut, Marks, Missing, Role, TableColumn,
-    Texts, look_alike,
+    Choice, ColumnRole, Columns, Labelled, Labels, Marks, Missing, Role, TableColumn, Texts,
+    look_alike,
 };
-pub(crate) use rows::{check_squares, classes};
+pub(crate) use rows::{LeftOut, check_squares, classes};
 pub use samples::SAMPLES;
 pub use split::{Side, Sides};
 pub use suited::Shape;

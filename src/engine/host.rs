@@ -6,4 +6,4 @@ mod vec;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use threads::start_threads;
-pub use vec::CpuVec;
+pub(crate) use vec::CpuVec;

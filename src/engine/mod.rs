@@ -7,7 +7,7 @@ pub(crate) mod checkpoint;
 mod commands;
 pub(crate) mod device;
 pub mod gpu;
-pub mod host;
+pub(crate) mod host;
 pub(crate) mod pace;
 pub(crate) mod tensor_file;
 
@@ -27,7 +27,8 @@ use crate::engine::host::CpuVec;
 use bytemuck::Pod;
 use web_time::{Duration, Instant};
 
-pub use commands::{Commands, DeviceVec, Workspace};
+pub(crate) use commands::Workspace;
+pub use commands::{Commands, DeviceVec};
 
 /// A device, the account of its memory, and the flag that stops it. A clone is the same engine.
 #[derive(Clone, Debug)]

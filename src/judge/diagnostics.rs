@@ -10,7 +10,7 @@ use crate::model::embeddings::Embeddings;
 pub(crate) const ROWS: usize = 256;
 /// Mean similarity above which embeddings count as collapsed: two rows then lie 8 degrees apart on average. Heads of losses of
 /// angles learn at 0.98; heads whose embeddings a far too high learning rate has thrown together lie above 0.999.
-pub const COLLAPSED: f64 = 0.99;
+pub(crate) const COLLAPSED: f64 = 0.99;
 
 /// Distribution of the embeddings of some training rows, and movement of the head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

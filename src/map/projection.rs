@@ -14,11 +14,11 @@ const WIDE_VALUES: usize = 1 << 29;
 
 /// The two directions of a map's projection, which keep the next map from flipping.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Axes(Vec<[f64; 2]>);
+pub(crate) struct Axes(Vec<[f64; 2]>);
 
 /// The plane of the first two principal components of some rows; rows of one or two dimensions stay as they are.
 #[derive(Clone, Debug)]
-pub struct Plane {
+pub(crate) struct Plane {
     /// Mean of the fitted rows; empty if rows stay as they are.
     mean: Vec<f64>,
     axes: Axes,
@@ -26,7 +26,11 @@ pub struct Plane {
 
 impl Plane {
     /// Fits the plane to the unit rows for whose number `fitted` holds. Its axes keep the direction of `previous`.
-    pub fn fit(embeddings: &Embeddings, fitted: impl Fn(usize) -> bool, previous: &Axes) -> Self {
+    pub(crate) fn fit(
+        embeddings: &Embeddings,
+        fitted: impl Fn(usize) -> bool,
+        previous: &Axes,
+    ) -> Self {
         if embeddings.dim <= 2 {
             return Self {
                 mean: Vec::new(),
@@ -38,7 +42,10 @@ impl Plane {
     }
 
     /// `[x, y]` of each row.
-    pub fn place<'a>(&'a self, embeddings: &'a Embeddings) -> impl Iterator<Item = [f32; 2]> {
+    pub(crate) fn place<'a>(
+        &'a self,
+        embeddings: &'a Embeddings,
+    ) -> impl Iterator<Item = [f32; 2]> {
         embeddings.rows().map(|row| {
             if self.mean.is_empty() {
                 return [0, 1].map(|axis| row.get(axis).copied().unwrap_or(0.0));
@@ -54,7 +61,7 @@ impl Plane {
     }
 
     /// Axes of the plane, for the next one.
-    pub fn into_axes(self) -> Axes {
+    pub(crate) fn into_axes(self) -> Axes {
         self.axes
     }
 }

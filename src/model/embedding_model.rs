@@ -26,7 +26,7 @@ const DROPOUT: [&str; MAX_LAYERS - 1] = ["dropout1", "dropout2", "dropout3", "dr
 
 /// The layers and their weights on an engine.
 #[derive(Debug)]
-pub struct EmbeddingModel {
+pub(crate) struct EmbeddingModel {
     /// Widths from the features to the embedding, without padding.
     widths: Vec<usize>,
     layers: Vec<Layer>,
@@ -90,7 +90,7 @@ pub(crate) struct Activations(Vec<DeviceVec<f32>>);
 
 /// Buffers of a forward pass without a backward pass.
 #[derive(Debug)]
-pub struct Tile {
+pub(crate) struct Tile {
     input: DeviceVec<f32>,
     outputs: Activations,
 }
@@ -258,7 +258,7 @@ impl EmbeddingModel {
     ///
     /// # Errors
     /// As [`Engine::read`].
-    pub async fn weights(&self, engine: &Engine) -> Result<Vec<LayerWeights>> {
+    pub(crate) async fn weights(&self, engine: &Engine) -> Result<Vec<LayerWeights>> {
         self.unpad(engine, &self.parameters).await
     }
 
@@ -305,12 +305,12 @@ impl EmbeddingModel {
     }
 
     /// Dimensions of an embedding.
-    pub fn embedding_size(&self) -> usize {
+    pub(crate) fn embedding_size(&self) -> usize {
         self.widths.last().copied().unwrap_or(0)
     }
 
     /// Columns of the features.
-    pub fn input_size(&self) -> usize {
+    pub(crate) fn input_size(&self) -> usize {
         self.widths.first().copied().unwrap_or(0)
     }
 
@@ -343,7 +343,7 @@ impl EmbeddingModel {
     }
 
     /// Computes the embeddings of the first `rows` rows of a tile, not yet of unit length.
-    pub fn embed(&self, commands: &mut Commands, rows: usize, tile: &mut Tile) {
+    pub(crate) fn embed(&self, commands: &mut Commands, rows: usize, tile: &mut Tile) {
         let Tile { input, outputs } = tile;
         self.forward(
             commands,

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 pub use report::{Baseline, DataReport, MemoryReport, RunReport};
-pub use saved::{Checkpoint, Origin, SavedRun};
+pub use saved::{Checkpoint, Origin};
 
 use history::Thinned;
 

@@ -43,17 +43,8 @@ pub struct SelfTest {
 /// # Errors
 /// [`Error::Device`].
 pub async fn self_test(engine: &Engine) -> Result<Option<SelfTest>> {
-    let floats = |count: usize| (count * DIM) as u64;
-    let plan = MemoryPlan::default()
-        .with::<f32>(Purpose::Activations, "self_test.rows", floats(MOST_ROWS))
-        .with::<f32>(Purpose::Dataset, "self_test.references", floats(REFERENCES))
-        .with::<f32>(
-            Purpose::Similarities,
-            "self_test.similarities",
-            (MOST_ROWS * width(REFERENCES)) as u64,
-        );
     let mut workspace = match engine
-        .workspace("the self-test", &plan, "raise the budget")
+        .workspace("the self-test", &plan(), "raise the budget")
         .await
     {
         Err(Error::Refused { .. } | Error::TooLarge { .. }) => return Ok(None),
@@ -108,6 +99,18 @@ pub async fn self_test(engine: &Engine) -> Result<Option<SelfTest>> {
     drop((rows, references, output));
     engine.settle().await?;
     Ok(Some(SelfTest { gflops, elapsed_ms }))
+}
+
+fn plan() -> MemoryPlan {
+    let floats = |count: usize| (count * DIM) as u64;
+    MemoryPlan::default()
+        .with::<f32>(Purpose::Activations, "self_test.rows", floats(MOST_ROWS))
+        .with::<f32>(Purpose::Dataset, "self_test.references", floats(REFERENCES))
+        .with::<f32>(
+            Purpose::Similarities,
+            "self_test.similarities",
+            (MOST_ROWS * width(REFERENCES)) as u64,
+        )
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use web_time::{Duration, Instant};
 use crate::base::error::{Error, Result};
 use crate::base::ledger::Purpose;
 use crate::base::plan::MemoryPlan;
-use crate::engine::Engine;
 use crate::engine::device::TileShape;
+use crate::engine::{Commands, DeviceVec, Engine, Workspace};
 use crate::kernels::knn::{self, Asked, Inputs, Scratch, Search, VISIT};
 
 /// Shortest time of a search that counts, unless the limit is reached.
@@ -42,74 +42,88 @@ pub async fn tune(engine: &Engine) -> Result<Option<Tuning>> {
     if engine.info().engine != "gpu" {
         return Ok(None);
     }
-    let queries = QUERIES as u64;
-    let plan = MemoryPlan::default()
-        .with::<f32>(Purpose::Activations, "tune.queries", queries * DIM as u64)
-        .with::<f32>(
-            Purpose::Dataset,
-            "tune.references",
-            (REFERENCES * DIM) as u64,
-        )
-        .with::<Asked>(Purpose::Ranks, "tune.asked", queries)
-        .with::<[u32; 2]>(Purpose::Ranks, "tune.kept", queries * K as u64)
-        .with::<[u32; 2]>(Purpose::Ranks, "tune.survivors", queries * VISIT as u64)
-        .with::<u32>(Purpose::Ranks, "tune.counts", queries);
-    let mut workspace = match engine.workspace("tuning", &plan, "raise the budget").await {
+    let mut workspace = match engine
+        .workspace("tuning", &plan(), "raise the budget")
+        .await
+    {
         Err(Error::Refused { .. } | Error::TooLarge { .. }) => return Ok(None),
         workspace => workspace?,
     };
-    let mut rows = workspace.take::<f32>("tune.queries");
-    let mut references = workspace.take::<f32>("tune.references");
-    let mut asked = workspace.take::<Asked>("tune.asked");
-    let mut scratch = Scratch {
-        kept: workspace.take("tune.kept"),
-        survivors: workspace.take("tune.survivors"),
-        counts: workspace.take("tune.counts"),
-    };
-    // Any rows will do that are not all the same.
-    let values = |count: usize| -> Vec<f32> {
-        let value = |i: usize| ((i * 7919 % 1009) as f32 - 504.0) / 504.0 / 11.3;
-        (0..count * DIM).map(value).collect()
-    };
-    engine.upload(&mut rows, 0, &values(QUERIES)).await?;
-    engine
-        .upload(&mut references, 0, &values(REFERENCES))
-        .await?;
-    engine
-        .upload(&mut asked, 0, &vec![Asked::first(u32::MAX); QUERIES])
-        .await?;
+    let mut searched = Searched::new(engine, &mut workspace).await?;
     let mut times_ms = Vec::new();
     for shape in TileShape::ALL {
-        let inputs = Inputs {
-            queries: &rows,
-            references: &references,
-            asked: &asked,
+        times_ms.push((shape, searched.time(engine, shape).await? * 1e3));
+    }
+    drop(searched);
+    engine.settle().await?;
+    let fastest = times_ms.iter().min_by(|a, b| a.1.total_cmp(&b.1));
+    Ok(fastest.map(|(shape, _)| Tuning {
+        shape: *shape,
+        times_ms: times_ms.clone(),
+    }))
+}
+
+fn plan() -> MemoryPlan {
+    let (queries, references) = (QUERIES as u64, REFERENCES as u64);
+    MemoryPlan::default()
+        .with::<f32>(Purpose::Activations, "tune.queries", queries * DIM as u64)
+        .with::<f32>(Purpose::Dataset, "tune.references", references * DIM as u64)
+        .with::<Asked>(Purpose::Ranks, "tune.asked", queries)
+        .with::<[u32; 2]>(Purpose::Ranks, "tune.kept", queries * K as u64)
+        .with::<[u32; 2]>(Purpose::Ranks, "tune.survivors", queries * VISIT as u64)
+        .with::<u32>(Purpose::Ranks, "tune.counts", queries)
+}
+
+/// The rows of the search, and its memory.
+struct Searched {
+    queries: DeviceVec<f32>,
+    references: DeviceVec<f32>,
+    asked: DeviceVec<Asked>,
+    scratch: Scratch,
+}
+
+impl Searched {
+    async fn new(engine: &Engine, workspace: &mut Workspace) -> Result<Self> {
+        let mut searched = Self {
+            queries: workspace.take("tune.queries"),
+            references: workspace.take("tune.references"),
+            asked: workspace.take("tune.asked"),
+            scratch: Scratch {
+                kept: workspace.take("tune.kept"),
+                survivors: workspace.take("tune.survivors"),
+                counts: workspace.take("tune.counts"),
+            },
         };
+        // Any rows will do that are not all the same.
+        let values = |count: usize| -> Vec<f32> {
+            let value = |i: usize| ((i * 7919 % 1009) as f32 - 504.0) / 504.0 / 11.3;
+            (0..count * DIM).map(value).collect()
+        };
+        let Self {
+            queries,
+            references,
+            asked,
+            ..
+        } = &mut searched;
+        engine.upload(queries, 0, &values(QUERIES)).await?;
+        engine.upload(references, 0, &values(REFERENCES)).await?;
+        let first = vec![Asked::first(u32::MAX); QUERIES];
+        engine.upload(asked, 0, &first).await?;
+        Ok(searched)
+    }
+
+    /// Seconds of a search of all queries.
+    async fn time(&mut self, engine: &Engine, shape: TileShape) -> Result<f64> {
         // Queries of a submit, in searches of `QUERIES` at most; the first submit compiles the kernels, and its time does not
         // count.
         let mut submitted = FEWEST;
         let mut compiled_at = None;
-        let took = loop {
-            let search = Search {
-                first_row: 0,
-                rows: submitted.min(QUERIES),
-                references: REFERENCES,
-                stride: DIM,
-                k: K,
-                first_id: 0,
-            };
+        loop {
             let clock = engine.clock();
             let mut commands = engine.commands();
-            for _ in 0..submitted / search.rows {
-                knn::clear(&mut commands, &search, inputs, &mut scratch);
-                let mut done = 0;
-                while done < search.visits() {
-                    let together =
-                        knn::visits_together(&search, shape, done).min(search.visits() - done);
-                    let visits = done..done + together;
-                    done = visits.end;
-                    knn::search(&mut commands, &search, visits, shape, inputs, &mut scratch);
-                }
+            let rows = submitted.min(QUERIES);
+            for _ in 0..submitted / rows {
+                self.search(&mut commands, rows, shape);
             }
             engine.submit(commands);
             engine.settle().await?;
@@ -120,17 +134,34 @@ pub async fn tune(engine: &Engine) -> Result<Option<Tuning>> {
             };
             let enough = worked >= LEAST || Instant::now() - compiled_at >= LIMIT;
             if enough || submitted == QUERIES * MOST {
-                break worked.as_secs_f64() * (QUERIES as f64 / submitted as f64);
+                return Ok(worked.as_secs_f64() * (QUERIES as f64 / submitted as f64));
             }
             submitted *= 4;
-        };
-        times_ms.push((shape, took * 1e3));
+        }
     }
-    drop((rows, references, asked, scratch));
-    engine.settle().await?;
-    let fastest = times_ms.iter().min_by(|a, b| a.1.total_cmp(&b.1));
-    Ok(fastest.map(|(shape, _)| Tuning {
-        shape: *shape,
-        times_ms: times_ms.clone(),
-    }))
+
+    /// Searches the neighbours of the first `rows` queries.
+    fn search(&mut self, commands: &mut Commands, rows: usize, shape: TileShape) {
+        let search = Search {
+            first_row: 0,
+            rows,
+            references: REFERENCES,
+            stride: DIM,
+            k: K,
+            first_id: 0,
+        };
+        let inputs = Inputs {
+            queries: &self.queries,
+            references: &self.references,
+            asked: &self.asked,
+        };
+        knn::clear(commands, &search, inputs, &mut self.scratch);
+        let mut done = 0;
+        while done < search.visits() {
+            let together = knn::visits_together(&search, shape, done).min(search.visits() - done);
+            let visits = done..done + together;
+            done = visits.end;
+            knn::search(commands, &search, visits, shape, inputs, &mut self.scratch);
+        }
+    }
 }

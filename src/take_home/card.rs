@@ -15,6 +15,31 @@ pub(super) struct ScoreLine {
     pub(super) metrics: Metrics,
 }
 
+/// Headings of the scores.
+pub(super) const SCORES: [&str; 6] = [
+    "of",
+    "precision@1",
+    "95 % interval",
+    "MAP@R",
+    "R-precision",
+    "queries",
+];
+
+impl ScoreLine {
+    /// The numbers under [`SCORES`].
+    pub(super) fn numbers(&self) -> [String; 5] {
+        let metrics = &self.metrics;
+        let [low, high] = interval(metrics);
+        [
+            format!("{:.3}", metrics.precision_at_1),
+            format!("{low:.3} to {high:.3}"),
+            format!("{:.3}", metrics.mean_average_precision_at_r),
+            format!("{:.3}", metrics.r_precision),
+            metrics.queries.to_string(),
+        ]
+    }
+}
+
 /// Gains of the head over each baseline, over the same queries: the baseline, precision@1, MAP@R, and the queries that one alone
 /// has right.
 pub(super) fn gains(report: &RunReport) -> Vec<[String; 4]> {
@@ -72,7 +97,7 @@ pub(super) fn scores(report: &RunReport) -> Vec<ScoreLine> {
 }
 
 /// 95 % interval of precision@1: over the draw of groups if rows have some, else of the queries (Wilson).
-pub(super) fn interval(metrics: &Metrics) -> [f64; 2] {
+fn interval(metrics: &Metrics) -> [f64; 2] {
     if let Some(interval) = metrics.interval {
         return interval;
     }
@@ -88,7 +113,7 @@ pub(super) fn interval(metrics: &Metrics) -> [f64; 2] {
 }
 
 /// Description of the data, a line each.
-pub(super) fn data(report: &RunReport) -> Vec<[String; 2]> {
+fn data(report: &RunReport) -> Vec<[String; 2]> {
     let data = &report.data;
     let count = |rows: usize, what: &str| format!("{rows} {what}");
     let sides = [
@@ -111,7 +136,7 @@ pub(super) fn data(report: &RunReport) -> Vec<[String; 2]> {
 }
 
 /// Version, device, time and memory of the training, a line each.
-pub(super) fn device(report: &RunReport) -> Vec<[String; 2]> {
+fn device(report: &RunReport) -> Vec<[String; 2]> {
     let RunReport {
         engine,
         adapter,
@@ -142,11 +167,16 @@ pub(super) fn device(report: &RunReport) -> Vec<[String; 2]> {
     rows.map(|(name, value)| [name.to_owned(), value]).into()
 }
 
+/// Data and training under their titles, a line each.
+pub(super) fn facts(report: &RunReport) -> [(&'static str, Vec<[String; 2]>); 2] {
+    [("Data", data(report)), ("Training", device(report))]
+}
+
 /// Every setting, a line each.
-pub(super) fn settings(report: &RunReport) -> Vec<(String, String)> {
+pub(super) fn settings(report: &RunReport) -> Vec<[String; 2]> {
     let mut settings = report.config.settings();
     settings.sort();
-    settings
+    settings.into_iter().map(<[String; 2]>::from).collect()
 }
 
 /// The head in PyTorch, from its safetensors file.
@@ -174,98 +204,78 @@ fn in_pytorch(head: &Head) -> String {
     )
 }
 
-/// The whole model card.
-pub(super) fn card(results: &Results) -> Vec<u8> {
-    let (report, head) = (&results.report, &results.head);
-    let mut text = String::new();
-    let mut line = |words: String| {
-        text.push_str(&words);
-        text.push('\n');
-    };
-    line("# Embedding head\n".to_owned());
-    let widths: Vec<String> = std::iter::once(head.inputs())
+/// The network in words, and how it fills cells without a number.
+fn network(head: &Head) -> String {
+    let (inputs, dimensions) = (head.inputs(), head.dimensions());
+    let widths: Vec<String> = std::iter::once(inputs)
         .chain(head.layers.iter().map(|layer| layer.shape[0]))
         .map(|width| width.to_string())
         .collect();
-    line(format!(
-        "A network that maps rows of {} features to embeddings of {} dimensions and length 1, in which rows of one class lie \
-         near each other. Linear layers with ReLU between them: {}. Rows go in as they are in the file; any scaling is folded \
-         into the first layer.\n",
-        head.inputs(),
-        head.dimensions(),
+    let mut text = format!(
+        "A network that maps rows of {inputs} features to embeddings of {dimensions} dimensions and length 1, in which rows of one \
+         class lie near each other. Linear layers with ReLU between them: {}. Rows go in as they are in the file; any scaling is \
+         folded into the first layer.\n\n",
         widths.join(" -> ")
-    ));
+    );
     if !head.filled.is_empty() {
-        line(format!(
-            "Cells that held no number were filled with the median of their column; there were some in {} of {} columns. `nearfar \
-             embed`, the ONNX file and the lines below fill them with the same numbers.\n",
-            head.filled.len(),
-            head.inputs()
-        ));
+        text += &format!(
+            "Cells that held no number were filled with the median of their column; there were some in {} of {inputs} columns. \
+             `nearfar embed`, the ONNX file and the lines below fill them with the same numbers.\n\n",
+            head.filled.len()
+        );
     }
-    if let Some(verdict) = &report.verdict {
-        line(format!("**{}**\n", markdown(verdict)));
-    }
-    line("## Scores\n".to_owned());
-    line("| of | precision@1 | 95 % interval | MAP@R | R-precision | queries |".to_owned());
-    line("|---|--:|--:|--:|--:|--:|".to_owned());
-    for ScoreLine { what, metrics } in scores(report) {
-        let [low, high] = interval(&metrics);
-        line(format!(
-            "| {what} | {:.3} | {low:.3} to {high:.3} | {:.3} | {:.3} | {} |",
-            metrics.precision_at_1,
-            metrics.mean_average_precision_at_r,
-            metrics.r_precision,
-            metrics.queries
-        ));
+    text
+}
+
+/// Tables of the scores, and of the gains over each baseline.
+fn tables(report: &RunReport) -> String {
+    let mut text = format!("| {} |\n|---|--:|--:|--:|--:|--:|\n", SCORES.join(" | "));
+    for line in scores(report) {
+        text += &format!("| {} | {} |\n", line.what, line.numbers().join(" | "));
     }
     if !report.compared.is_empty() {
-        line(format!("\n| {} |", GAINS.join(" | ")));
-        line("|---|--:|--:|---|".to_owned());
+        text += &format!("\n| {} |\n|---|--:|--:|---|\n", GAINS.join(" | "));
         for cells in gains(report) {
-            line(format!(
-                "| {} |",
-                cells.map(|cell| markdown(&cell)).join(" | ")
-            ));
+            text += &format!("| {} |\n", cells.map(|cell| markdown(&cell)).join(" | "));
         }
     }
-    line(
-        "\nprecision@1 is how often the nearest other row has the same class, MAP@R how well all rows of a class stand together. \
-         Test rows were scored once, at the end."
-            .to_owned(),
-    );
-    for (title, lines) in [("Data", data(report)), ("Training", device(report))] {
-        line(format!("\n## {title}\n"));
+    text
+}
+
+/// The whole model card.
+pub(super) fn card(results: &Results) -> Vec<u8> {
+    let (report, head) = (&results.report, &results.head);
+    let mut text = format!("# Embedding head\n\n{}", network(head));
+    if let Some(verdict) = &report.verdict {
+        text += &format!("**{}**\n\n", markdown(verdict));
+    }
+    text += &format!("## Scores\n\n{}", tables(report));
+    text += "\nprecision@1 is how often the nearest other row has the same class, MAP@R how well all rows of a class stand together. \
+         Test rows were scored once, at the end.\n";
+    let item = |text: &str| format!("- {}\n", markdown(text));
+    for (title, lines) in facts(report) {
+        text += &format!("\n## {title}\n\n");
         for [name, value] in lines {
-            line(format!("- {name}: {}", markdown(&value)));
+            text += &format!("- {name}: {}\n", markdown(&value));
         }
         if title == "Data" {
-            for note in &report.data.notes {
-                line(format!("- {}", markdown(note)));
-            }
+            text.extend(report.data.notes.iter().map(|note| item(note)));
         }
     }
-    line("\n## In PyTorch\n\n```python".to_owned());
-    line(in_pytorch(head));
-    line("```".to_owned());
+    text += &format!("\n## In PyTorch\n\n```python\n{}\n```\n", in_pytorch(head));
     if report.baseline.linear.is_some() {
-        line("\n`linear.safetensors` holds the linear map of the table in the same way: one layer, `0.weight` and `0.bias`.".to_owned());
+        text += "\n`linear.safetensors` holds the linear map of the table in the same way: one layer, `0.weight` and `0.bias`.\n";
     }
     if !report.warnings.is_empty() {
-        line("\n## Warnings\n".to_owned());
-        for warning in &report.warnings {
-            line(format!("- {}", markdown(warning)));
-        }
+        text += "\n## Warnings\n\n";
+        text.extend(report.warnings.iter().map(|warning| item(warning)));
     }
-    line("\n## Settings\n\n| setting | value |\n|---|---|".to_owned());
-    for (key, value) in settings(report) {
-        line(format!("| {} | {} |", markdown(&key), markdown(&value)));
+    text += "\n## Settings\n\n| setting | value |\n|---|---|\n";
+    for [key, value] in settings(report) {
+        text += &format!("| {} | {} |\n", markdown(&key), markdown(&value));
     }
-    line(
-        "\nNames are those of PyTorch Metric Learning. `config.json` repeats the run: `nearfar train --config config.json --data \
-         ..`"
-            .to_owned(),
-    );
+    text += "\nNames are those of PyTorch Metric Learning. `config.json` repeats the run: `nearfar train --config config.json --data \
+         ..`\n";
     text.into_bytes()
 }
 

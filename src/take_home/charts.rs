@@ -45,36 +45,33 @@ pub(super) fn charts(report: &RunReport) -> [Chart; 5] {
             scored("linear map, validation", &|_| linear),
         ]
     };
+    let chart = |file, title, lines| Chart { file, title, lines };
     [
-        Chart {
-            file: "precision_at_1",
-            title: "precision@1 while training",
-            lines: scores(|metrics| metrics.precision_at_1),
-        },
-        Chart {
-            file: "map_at_r",
-            title: "MAP@R while training",
-            lines: scores(|metrics| metrics.mean_average_precision_at_r),
-        },
-        Chart {
-            file: "loss",
-            title: "Loss",
-            lines: vec![taken("loss", &|step| step.loss)],
-        },
-        Chart {
-            file: "mining",
-            title: "Triplets or pairs: valid, mined, active",
-            lines: vec![
+        chart(
+            "precision_at_1",
+            "precision@1 while training",
+            scores(|metrics| metrics.precision_at_1),
+        ),
+        chart(
+            "map_at_r",
+            "MAP@R while training",
+            scores(|metrics| metrics.mean_average_precision_at_r),
+        ),
+        chart("loss", "Loss", vec![taken("loss", &|step| step.loss)]),
+        chart(
+            "mining",
+            "Triplets or pairs: valid, mined, active",
+            vec![
                 taken("valid", &|step| step.mining.valid as f64),
                 taken("mined", &|step| step.mining.mined as f64),
                 taken("active", &|step| step.mining.active as f64),
             ],
-        },
-        Chart {
-            file: "memory",
-            title: "Device memory, bytes",
-            lines: vec![taken("Nearfar", &|step| step.memory_bytes as f64)],
-        },
+        ),
+        chart(
+            "memory",
+            "Device memory, bytes",
+            vec![taken("Nearfar", &|step| step.memory_bytes as f64)],
+        ),
     ]
 }
 

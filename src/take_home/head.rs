@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use safetensors::{Dtype, SafeTensors};
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::base::error::{Error, Result};
@@ -84,83 +85,25 @@ impl Head {
     /// [`Embedder::check`] refuses.
     pub fn from_safetensors(file: &NamedFile) -> Result<Self> {
         let refuse = |problem: String| Error::Data(format!("{}: {problem}", file.name));
-        let tensors = SafeTensors::deserialize(&file.bytes)
-            .map_err(|error| refuse(format!("not a safetensors file: {}", said(error))))?;
-        let mut layers: Vec<LayerWeights> = Vec::new();
-        while layers.len() * 2 < tensors.len() {
-            let index = 2 * layers.len();
-            let tensor = |kind: &str| {
-                let name = format!("{index}.{kind}");
-                let tensor = tensors.tensor(&name).map_err(|_| {
-                    refuse(format!(
-                        "there is no tensor \"{name}\": a head is linear layers named as in torch's Sequential, 0.weight, \
-                         0.bias, 2.weight, .."
-                    ))
-                })?;
-                if tensor.dtype() != Dtype::F32 {
-                    return Err(refuse(format!(
-                        "\"{name}\" is {:?}, expected F32: save the head as float32",
-                        tensor.dtype()
-                    )));
-                }
-                let values = tensor.data().chunks_exact(4);
-                let values: Vec<f32> = values
-                    .map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
-                    .collect();
-                Ok((tensor.shape().to_vec(), values))
-            };
-            let ((shape, weight), (bias_shape, bias)) = (tensor("weight")?, tensor("bias")?);
-            let follows = |inputs| {
-                layers
-                    .last()
-                    .is_none_or(|layer: &LayerWeights| layer.shape[0] == inputs)
-            };
-            match (&shape[..], &bias_shape[..]) {
-                (&[outputs, inputs], &[biases]) if outputs == biases && follows(inputs) => {
-                    layers.push(LayerWeights {
-                        index,
-                        shape: [outputs, inputs],
-                        weight,
-                        bias,
-                    });
-                }
-                _ => {
-                    let taken = layers.last().map_or_else(String::new, |layer| {
-                        format!(" after a layer of {} outputs", layer.shape[0])
-                    });
-                    return Err(refuse(format!(
-                        "\"{index}.weight\" and \"{index}.bias\" have the shapes {shape:?} and {bias_shape:?}{taken}, \
-                         expected [outputs, inputs] and [outputs]"
-                    )));
-                }
-            }
-        }
+        let damaged = |error| refuse(format!("not a safetensors file: {}", said(error)));
+        let tensors = SafeTensors::deserialize(&file.bytes).map_err(damaged)?;
+        let layers = layers(&tensors).map_err(refuse)?;
         Embedder::check(&layers).map_err(|error| refuse(error.to_string()))?;
-        let (_, metadata) = SafeTensors::read_metadata(&file.bytes)
-            .map_err(|error| refuse(format!("not a safetensors file: {}", said(error))))?;
+        let (_, metadata) = SafeTensors::read_metadata(&file.bytes).map_err(damaged)?;
         let text = |key| {
             let metadata = metadata.metadata().as_ref();
             metadata.and_then(|metadata| metadata.get(key))
         };
-        let no_list = |key, of, error| {
-            refuse(format!(
-                "its metadata \"{key}\" is not a list of {of}: {}",
-                said(error)
-            ))
-        };
+        let features: Vec<String> = list(text(FEATURES), FEATURES, "names").map_err(refuse)?;
         let inputs = layers[0].shape[1];
-        let features: Vec<String> = text(FEATURES)
-            .map_or(Ok(Vec::new()), |names| serde_json::from_str(names))
-            .map_err(|error| no_list(FEATURES, "names", error))?;
         if !features.is_empty() && features.len() != inputs {
             return Err(refuse(format!(
                 "its metadata names {} features, and its first layer takes {inputs}",
                 features.len()
             )));
         }
-        let filled: Vec<(usize, f32)> = text(FILLED)
-            .map_or(Ok(Vec::new()), |pairs| serde_json::from_str(pairs))
-            .map_err(|error| no_list(FILLED, "columns and numbers", error))?;
+        let filled: Vec<(usize, f32)> =
+            list(text(FILLED), FILLED, "columns and numbers").map_err(refuse)?;
         if let Some((column, _)) = filled.iter().find(|(column, _)| *column >= inputs) {
             return Err(refuse(format!(
                 "its metadata fills column {column}, counted from 0, and its first layer takes {inputs}"
@@ -172,6 +115,66 @@ impl Head {
             filled,
         })
     }
+}
+
+/// The list in the text of a metadata key, empty if there is none; the problem if it is no list `of` these.
+fn list<T: DeserializeOwned>(text: Option<&String>, key: &str, of: &str) -> Result<Vec<T>, String> {
+    text.map_or(Ok(Vec::new()), |text| serde_json::from_str(text))
+        .map_err(|error| {
+            let error = said(error);
+            format!("its metadata \"{key}\" is not a list of {of}: {error}")
+        })
+}
+
+/// Linear layers that follow each other, or the first problem.
+fn layers(tensors: &SafeTensors<'_>) -> Result<Vec<LayerWeights>, String> {
+    let mut layers: Vec<LayerWeights> = Vec::new();
+    while layers.len() * 2 < tensors.len() {
+        let index = 2 * layers.len();
+        let (shape, weight) = tensor(tensors, &format!("{index}.weight"))?;
+        let (bias_shape, bias) = tensor(tensors, &format!("{index}.bias"))?;
+        let before = layers.last().map(|layer| layer.shape[0]);
+        match (&shape[..], &bias_shape[..]) {
+            (&[outputs, inputs], &[biases])
+                if outputs == biases && before.is_none_or(|before| before == inputs) =>
+            {
+                layers.push(LayerWeights {
+                    index,
+                    shape: [outputs, inputs],
+                    weight,
+                    bias,
+                });
+            }
+            _ => {
+                let taken = before.map_or_else(String::new, |outputs| {
+                    format!(" after a layer of {outputs} outputs")
+                });
+                return Err(format!(
+                    "\"{index}.weight\" and \"{index}.bias\" have the shapes {shape:?} and {bias_shape:?}{taken}, expected \
+                     [outputs, inputs] and [outputs]"
+                ));
+            }
+        }
+    }
+    Ok(layers)
+}
+
+/// Shape and values of a tensor of f32.
+fn tensor(tensors: &SafeTensors<'_>, name: &str) -> Result<(Vec<usize>, Vec<f32>), String> {
+    let tensor = tensors.tensor(name).map_err(|_| {
+        format!(
+            "there is no tensor \"{name}\": a head is linear layers named as in torch's Sequential, 0.weight, 0.bias, 2.weight, .."
+        )
+    })?;
+    if tensor.dtype() != Dtype::F32 {
+        return Err(format!(
+            "\"{name}\" is {:?}, expected F32: save the head as float32",
+            tensor.dtype()
+        ));
+    }
+    let values = tensor.data().chunks_exact(4);
+    let values = values.map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
+    Ok((tensor.shape().to_vec(), values.collect()))
 }
 
 /// A safetensors file of f32 tensors.

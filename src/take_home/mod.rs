@@ -40,6 +40,7 @@ pub use taken::Taken;
 
 use crate::base::error::{Error, Result};
 use crate::data::{Dataset, Shape, Side};
+use crate::run::RunReport;
 
 /// The name of a saved run among the files that it leaves.
 pub const CHECKPOINT: &str = "checkpoint.bin";
@@ -256,76 +257,40 @@ impl Piece {
     }
 
     fn made(self, results: &Results) -> Result<Vec<TakenFile>> {
-        let config = &results.report.config;
-        let missing = |what: &str| Error::Data(format!("{}: {what}", self.name()));
+        let Results { report, head, .. } = results;
+        let (config, distance) = (&report.config, report.config.distance);
         let one = |name: &str, bytes| Ok(vec![TakenFile::new(name, bytes)]);
         let rows = || {
             let rows = results.rows.as_ref();
-            rows.map(|rows| rows.in_file(&results.report.data.left_out))
-                .ok_or_else(|| missing("the embeddings of the rows are not there"))
+            let rows = rows.map(|rows| rows.in_file(&report.data.left_out));
+            self.there(rows, "the embeddings of the rows are not there")
         };
         match self {
-            Self::Zip => {
-                let mut archive = NewArchive::new();
-                folder(results, |file| archive.add(&file))?;
-                one("nearfar.zip", archive.finish()?)
-            }
-            Self::Safetensors => one(results::HEAD, results.head.to_safetensors(config.distance)),
-            Self::Onnx => one("head.onnx", onnx::file(&results.head, config.distance)),
-            Self::SentenceTransformers => {
-                Ok(sentence_transformers::files(&results.head, config.distance))
-            }
+            Self::Zip => one("nearfar.zip", zip(results)?),
+            Self::Safetensors => one(results::HEAD, head.to_safetensors(distance)),
+            Self::Onnx => one("head.onnx", onnx::file(head, distance)),
+            Self::SentenceTransformers => Ok(sentence_transformers::files(head, distance)),
             Self::Linear => {
-                let linear = results.linear.as_ref();
-                let linear = linear.ok_or_else(|| missing("the run has no linear map"))?;
-                one(results::LINEAR, linear.to_safetensors(config.distance))
+                let linear = self.there(results.linear.as_ref(), "the run has no linear map")?;
+                one(results::LINEAR, linear.to_safetensors(distance))
             }
-            Self::Torchrun => {
-                let script = script::script(results)?;
-                let sides = results.sides.clone();
-                let sides = sides.ok_or_else(|| {
-                    missing("sides.npy is missing, which says what trains and what is tested: train again")
-                })?;
-                let mut files = vec![
-                    TakenFile::new("nearfar_train.py", script),
-                    TakenFile::new(results::SIDES, sides),
-                ];
-                let data = results.data.clone();
-                files.extend(data.map(|data| TakenFile::new(results::DATA, data)));
-                files.extend(Self::Safetensors.files(results)?);
-                Ok(files)
-            }
+            Self::Torchrun => self.script(results),
             Self::Report => one("report.html", report::report(results)),
-            Self::Charts => Ok(charts::files(&results.report)),
+            Self::Charts => Ok(charts::files(report)),
             Self::Card => one("model_card.md", card::card(results)),
             Self::Settings => one("config.json", pretty(config)),
-            Self::Link => {
-                let name = results::data_name(&results.report);
-                let mut defaults = Dataset::default_config_of(name);
-                if !name.starts_with("sample:") {
-                    let data = &results.report.data;
-                    let shape = Shape::of(data.classes, data.dim);
-                    defaults = shape.over(defaults, data.train);
-                }
-                let text = format!("#{}\n", link(name, config, &defaults));
-                one("link.txt", text.into_bytes())
-            }
+            Self::Link => one("link.txt", link_of(report).into_bytes()),
             Self::Checkpoint => {
                 let checkpoint = results.checkpoint.clone();
-                one(
-                    CHECKPOINT,
-                    checkpoint.ok_or_else(|| missing("the run was saved without it"))?,
-                )
+                let checkpoint = self.there(checkpoint, "the run was saved without it")?;
+                one(CHECKPOINT, checkpoint)
             }
-            Self::History => one(results::HISTORY, pretty(&results.report)),
-            Self::HistoryCsv => one("history.csv", history::csv(&results.report)),
-            Self::HistoryJsonl => one("history.jsonl", history::jsonl(&results.report)),
+            Self::History => one(results::HISTORY, pretty(report)),
+            Self::HistoryCsv => one("history.csv", history::csv(report)),
+            Self::HistoryJsonl => one("history.jsonl", history::jsonl(report)),
             Self::Memory => {
-                let memory = results.memory.clone();
-                one(
-                    results::MEMORY,
-                    memory.ok_or_else(|| missing("the run had no memory"))?,
-                )
+                let memory = self.there(results.memory.clone(), "the run had no memory")?;
+                one(results::MEMORY, memory)
             }
             Self::Npy => Ok(vec![embeddings::npy(&*rows()?)]),
             Self::Labels => Ok(vec![embeddings::labels(&*rows()?)]),
@@ -334,23 +299,41 @@ impl Piece {
             Self::Parquet => Ok(vec![parquet::file(&*rows()?)?]),
             // The page's own wasm only lists it.
             #[cfg(not(feature = "parquet"))]
-            Self::Parquet => Err(missing("nothing here writes it")),
+            Self::Parquet => self.there(None, "nothing here writes it"),
             Self::Projector => Ok(embeddings::projector(&*rows()?)),
             Self::Neighbours => {
                 let rows = rows()?;
-                let found = rows.neighbours.as_ref();
-                let found = found.ok_or_else(|| missing("nobody looked for them"))?;
+                let found = self.there(rows.neighbours.as_ref(), "nobody looked for them")?;
                 let name = format!("{}_neighbours.npz", rows.of.name());
                 one(&name, arrays::neighbours(&rows, found)?)
             }
             Self::RowsToCheck => {
                 let rows = rows()?;
-                let check = rows
-                    .to_check()
-                    .ok_or_else(|| missing("nobody looked for neighbours"))?;
+                let check = self.there(rows.to_check(), "nobody looked for neighbours")?;
                 Ok(vec![embeddings::to_check(&rows, &check)])
             }
         }
+    }
+
+    /// The part of the results that the piece is made of, or its absence as an error.
+    fn there<T>(self, part: Option<T>, problem: &str) -> Result<T> {
+        part.ok_or_else(|| Error::Data(format!("{}: {problem}", self.name())))
+    }
+
+    /// The PyTorch script with all that it reads.
+    fn script(self, results: &Results) -> Result<Vec<TakenFile>> {
+        let script = script::script(results)?;
+        let missing =
+            "sides.npy is missing, which says what trains and what is tested: train again";
+        let sides = self.there(results.sides.clone(), missing)?;
+        let mut files = vec![
+            TakenFile::new("nearfar_train.py", script),
+            TakenFile::new(results::SIDES, sides),
+        ];
+        let data = results.data.clone();
+        files.extend(data.map(|data| TakenFile::new(results::DATA, data)));
+        files.extend(Self::Safetensors.files(results)?);
+        Ok(files)
     }
 
     /// Approximate size in bytes; `None` if the results lack its parts. The rows themselves need not be there: `of` names them.
@@ -380,12 +363,8 @@ impl Piece {
             // The number of suspects is unknown before; mostly there are few.
             Self::RowsToCheck => Some(128 + count * label / 10),
             Self::Zip => {
-                let parts = IN_FOLDER.iter();
-                Some(
-                    parts
-                        .filter_map(|piece| piece.about_bytes(results, RowsOf::Test))
-                        .sum(),
-                )
+                let about = |piece: &Self| piece.about_bytes(results, RowsOf::Test);
+                Some(IN_FOLDER.iter().filter_map(about).sum())
             }
             // The head has a piece of its own and is counted there.
             Self::Torchrun => {
@@ -469,6 +448,24 @@ pub fn folder(results: &Results, mut take: impl FnMut(TakenFile) -> Result<()>) 
     sides.map_or(Ok(()), |sides| {
         take(TakenFile::new(results::SIDES, sides.clone()))
     })
+}
+
+/// Such a folder as a ZIP archive.
+fn zip(results: &Results) -> Result<Vec<u8>> {
+    let mut archive = NewArchive::new();
+    folder(results, |file| archive.add(&file))?;
+    archive.finish()
+}
+
+/// The page's link to the settings of a run, from the `#` on, as a line.
+fn link_of(report: &RunReport) -> String {
+    let (name, data) = (results::data_name(report), &report.data);
+    let mut defaults = Dataset::default_config_of(name);
+    if !name.starts_with("sample:") {
+        let shape = Shape::of(data.classes, data.dim);
+        defaults = shape.over(defaults, data.train);
+    }
+    format!("#{}\n", link(name, &report.config, &defaults))
 }
 
 /// All names that a file of such a folder can have.

@@ -21,27 +21,35 @@ const OUTPUT: &str = "embeddings";
 
 /// The ONNX file of a head.
 pub(super) fn file(head: &Head, distance: Distance) -> Vec<u8> {
+    let property = |(key, value): (&str, String)| Property {
+        key: key.to_owned(),
+        value,
+    };
+    let model = Model {
+        ir_version: IR,
+        producer_name: "nearfar".to_owned(),
+        producer_version: env!("CARGO_PKG_VERSION").to_owned(),
+        doc_string: "Rows of features as they are in the file in, embeddings of unit length out."
+            .to_owned(),
+        graph: Some(graph(head)),
+        opset_import: vec![OperatorSet {
+            domain: String::new(),
+            version: OPSET,
+        }],
+        metadata_props: head.about(distance).into_iter().map(property).collect(),
+    };
+    model.encode_to_vec()
+}
+
+/// Filling, layers with ReLU between them, and unit length at the end.
+fn graph(head: &Head) -> Graph {
     let (mut nodes, mut initializers) = (Vec::new(), Vec::new());
     let mut rows = INPUT.to_owned();
     if !head.filled.is_empty() {
-        // A column without missing cells in training is not filled: NaN comes out.
-        let mut numbers = vec![f32::NAN; head.inputs()];
-        for (column, number) in &head.filled {
-            numbers[*column] = *number;
-        }
-        initializers.push(tensor("filled", &[head.inputs()], &numbers));
-        for (operator, inputs, output) in [
-            ("IsNaN", &[INPUT][..], "is_nan"),
-            ("IsInf", &[INPUT], "is_infinite"),
-            ("Or", &["is_nan", "is_infinite"], "is_missing"),
-            ("Where", &["is_missing", "filled", INPUT], "rows"),
-        ] {
-            nodes.push(Node {
-                name: output.to_owned(),
-                ..node(operator, 0, inputs, output)
-            });
-        }
-        rows = "rows".to_owned();
+        let (numbers, steps) = filling(head);
+        initializers.push(numbers);
+        rows.clone_from(&steps[steps.len() - 1].name);
+        nodes.extend(steps);
     }
     let last = head.layers.len().saturating_sub(1);
     for (place, layer) in head.layers.iter().enumerate() {
@@ -61,39 +69,38 @@ pub(super) fn file(head: &Head, distance: Distance) -> Vec<u8> {
             rows = relu;
         }
     }
+    let end = head.layers.last().map_or(0, |layer| layer.index + 1);
     nodes.push(Node {
         attribute: vec![integer("axis", -1), integer("p", 2)],
-        ..node(
-            "LpNormalization",
-            head.layers.last().map_or(0, |layer| layer.index + 1),
-            &[&rows],
-            OUTPUT,
-        )
+        ..node("LpNormalization", end, &[&rows], OUTPUT)
     });
-    let property = |(key, value): (&str, String)| Property {
-        key: key.to_owned(),
-        value,
-    };
-    let model = Model {
-        ir_version: IR,
-        producer_name: "nearfar".to_owned(),
-        producer_version: env!("CARGO_PKG_VERSION").to_owned(),
-        doc_string: "Rows of features as they are in the file in, embeddings of unit length out."
-            .to_owned(),
-        graph: Some(Graph {
-            node: nodes,
-            name: "head".to_owned(),
-            initializer: initializers,
-            input: vec![matrix(INPUT, head.inputs())],
-            output: vec![matrix(OUTPUT, head.dimensions())],
-        }),
-        opset_import: vec![OperatorSet {
-            domain: String::new(),
-            version: OPSET,
-        }],
-        metadata_props: head.about(distance).into_iter().map(property).collect(),
-    };
-    model.encode_to_vec()
+    Graph {
+        node: nodes,
+        name: "head".to_owned(),
+        initializer: initializers,
+        input: vec![matrix(INPUT, head.inputs())],
+        output: vec![matrix(OUTPUT, head.dimensions())],
+    }
+}
+
+/// Numbers that fill cells without one, and the nodes that put them in; the name of the last is that of its rows.
+fn filling(head: &Head) -> (Tensor, [Node; 4]) {
+    // A column without missing cells in training is not filled: NaN comes out.
+    let mut numbers = vec![f32::NAN; head.inputs()];
+    for (column, number) in &head.filled {
+        numbers[*column] = *number;
+    }
+    let steps = [
+        ("IsNaN", &[INPUT][..], "is_nan"),
+        ("IsInf", &[INPUT], "is_infinite"),
+        ("Or", &["is_nan", "is_infinite"], "is_missing"),
+        ("Where", &["is_missing", "filled", INPUT], "rows"),
+    ];
+    let steps = steps.map(|(operator, inputs, output)| Node {
+        name: output.to_owned(),
+        ..node(operator, 0, inputs, output)
+    });
+    (tensor("filled", &[head.inputs()], &numbers), steps)
 }
 
 fn node(operator: &str, index: usize, inputs: &[&str], output: &str) -> Node {

@@ -1,10 +1,11 @@
 //! One HTML file that shows a run: verdict, scores, charts and settings. It loads nothing, and holds no row of the data.
 
-use super::card::{self, ScoreLine};
+use super::card;
 use super::charts::{Chart, charts};
 use super::results::{Results, data_name};
 use super::svg::chart;
 use super::text::html;
+use crate::run::RunReport;
 
 const STYLE: &str = "\
 body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}\
@@ -14,79 +15,66 @@ overflow-wrap:anywhere}td.n,th.n{text-align:right;white-space:nowrap}svg{width:1
 .verdict{font-size:1.15rem}@media(prefers-color-scheme:dark){body{color:#eee;background:#181818}th,td{border-color:#444}\
 .grid{stroke:#444}svg text{fill:#aaa}}";
 
+/// Begin of the page. Nothing is fetched and nothing runs, whatever a name holds.
+const BEGIN: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n";
+
+/// Tables of the scores, and of the gains over each baseline.
+fn scores(report: &RunReport) -> String {
+    let [of, numbers @ ..] = card::SCORES;
+    let numbers = numbers.map(|head| format!("<th class=\"n\">{head}</th>"));
+    // The row of heads is two lines.
+    let (first, second) = numbers.split_at(2);
+    let (first, second) = (first.concat(), second.concat());
+    let mut text = format!("<h2>Scores</h2>\n<table><tr><th>{of}</th>{first}\n{second}</tr>\n");
+    for line in card::scores(report) {
+        let cells = line.numbers();
+        let cells = cells.map(|number| format!("<td class=\"n\">{number}</td>"));
+        let (what, cells) = (html(&line.what), cells.concat());
+        text += &format!("<tr><td>{what}</td>{cells}</tr>\n");
+    }
+    text += "</table>\n";
+    if !report.compared.is_empty() {
+        let heads = card::GAINS.map(|head| format!("<th>{head}</th>"));
+        text += &format!("<table><tr>{}</tr>\n", heads.concat());
+        for cells in card::gains(report) {
+            let cells = cells.map(|cell| format!("<td>{}</td>", html(&cell)));
+            text += &format!("<tr>{}</tr>\n", cells.concat());
+        }
+        text += "</table>\n";
+    }
+    text
+}
+
+/// A table of names and values under a title.
+fn table(title: &str, lines: &[[String; 2]]) -> String {
+    let lines = lines.iter().map(|[name, value]| {
+        let (name, value) = (html(name), html(value));
+        format!("<tr><th>{name}</th><td>{value}</td></tr>\n")
+    });
+    let lines: String = lines.collect();
+    format!("<h2>{title}</h2>\n<table>\n{lines}</table>\n")
+}
+
 /// The whole HTML page.
 pub(super) fn report(results: &Results) -> Vec<u8> {
     let report = &results.report;
-    let title = format!("Nearfar: {}", data_name(report));
-    let mut page = String::new();
-    let mut put = |text: &str| {
-        page.push_str(text);
-        page.push('\n');
-    };
-    put("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">");
-    put("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
-    // Nothing is fetched and nothing runs, whatever a name holds.
-    put(
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
+    let title = html(&format!("Nearfar: {}", data_name(report)));
+    let mut page = format!(
+        "{BEGIN}<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
     );
-    put(&format!(
-        "<title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>",
-        html(&title)
-    ));
-    put(&format!("<h1>{}</h1>", html(&title)));
     if let Some(verdict) = &report.verdict {
-        put(&format!("<p class=\"verdict\">{}</p>", html(verdict)));
+        page += &format!("<p class=\"verdict\">{}</p>\n", html(verdict));
     }
-    put(
-        "<h2>Scores</h2>\n<table><tr><th>of</th><th class=\"n\">precision@1</th><th class=\"n\">95 % interval</th>",
-    );
-    put(
-        "<th class=\"n\">MAP@R</th><th class=\"n\">R-precision</th><th class=\"n\">queries</th></tr>",
-    );
-    for ScoreLine { what, metrics } in card::scores(report) {
-        let [low, high] = card::interval(&metrics);
-        let numbers = [
-            format!("{:.3}", metrics.precision_at_1),
-            format!("{low:.3} to {high:.3}"),
-            format!("{:.3}", metrics.mean_average_precision_at_r),
-            format!("{:.3}", metrics.r_precision),
-            metrics.queries.to_string(),
-        ];
-        let cells = numbers.map(|number| format!("<td class=\"n\">{number}</td>"));
-        put(&format!(
-            "<tr><td>{}</td>{}</tr>",
-            html(&what),
-            cells.concat()
-        ));
-    }
-    put("</table>");
-    if !report.compared.is_empty() {
-        let heads = card::GAINS.map(|head| format!("<th>{head}</th>"));
-        put(&format!("<table><tr>{}</tr>", heads.concat()));
-        for cells in card::gains(report) {
-            let cells = cells.map(|cell| format!("<td>{}</td>", html(&cell)));
-            put(&format!("<tr>{}</tr>", cells.concat()));
-        }
-        put("</table>");
-    }
+    page += &scores(report);
     for Chart { title, lines, .. } in charts(report) {
         if let Some(svg) = chart(title, &lines) {
-            put(&format!("<h2>{}</h2>\n{svg}", html(title)));
+            page += &format!("<h2>{}</h2>\n{svg}\n", html(title));
         }
     }
-    for (title, lines) in [
-        ("Data", card::data(report)),
-        ("Training", card::device(report)),
-    ] {
-        put(&format!("<h2>{title}</h2>\n<table>"));
-        for [name, value] in lines {
-            put(&format!(
-                "<tr><th>{}</th><td>{}</td></tr>",
-                html(&name),
-                html(&value)
-            ));
-        }
-        put("</table>");
+    for (title, lines) in card::facts(report) {
+        page += &table(title, &lines);
     }
     for (title, lines) in [
         ("Notes", &report.data.notes),
@@ -94,21 +82,12 @@ pub(super) fn report(results: &Results) -> Vec<u8> {
     ] {
         if !lines.is_empty() {
             let items = lines.iter().map(|line| format!("<li>{}</li>", html(line)));
-            put(&format!(
-                "<h2>{title}</h2>\n<ul>{}</ul>",
-                items.collect::<String>()
-            ));
+            let items = items.collect::<String>();
+            page += &format!("<h2>{title}</h2>\n<ul>{items}</ul>\n");
         }
     }
-    put("<h2>Settings</h2>\n<table>");
-    for (key, value) in card::settings(report) {
-        put(&format!(
-            "<tr><th>{}</th><td>{}</td></tr>",
-            html(&key),
-            html(&value)
-        ));
-    }
-    put("</table>\n</body>\n</html>");
+    page += &table("Settings", &card::settings(report));
+    page += "</body>\n</html>\n";
     page.into_bytes()
 }
 

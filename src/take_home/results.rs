@@ -16,6 +16,8 @@ pub(super) const LINEAR: &str = "linear.safetensors";
 pub(super) const MEMORY: &str = "memory.npz";
 pub(super) const SIDES: &str = "sides.npy";
 pub(super) const DATA: &str = "nearfar_data.npz";
+const NPY: &str = "test_embeddings.npy";
+const LABELS: &str = "test_labels.csv";
 
 /// Tells by its content if a file is the history of a run; little of it is held at once.
 #[cfg(not(target_family = "wasm"))]
@@ -130,40 +132,43 @@ impl Results {
             report,
             sides,
         };
-        let files = ["test_embeddings.npy", "test_labels.csv"];
-        let [npy, labels] = files;
-        if let (Some(matrix), Some(names)) = (read(npy)?, read(labels)?) {
-            let file = NamedFile {
-                name: format!("{folder}/{npy}"),
-                bytes: matrix,
-            };
-            // The matrix of a side without rows is empty, and readers of data refuse it.
-            let (values, dim) = match results.report.data.test {
-                0 => (Vec::new(), results.head.dimensions()),
-                _ => {
-                    let matrix = npy::read_matrix(&file)?;
-                    (matrix.values, matrix.columns)
-                }
-            };
-            let names = embeddings::read_labels(&names).map_err(|error| refuse(labels, &error))?;
-            let rows = results.rows_of(RowsOf::Test, names.len());
-            if values.len() != names.len() * dim || rows.len() != names.len() {
-                let text = format!(
-                    "{} labels for {} rows of {npy}: the files are not of one run",
-                    names.len(),
-                    values.len() / dim.max(1)
-                );
-                return Err(refuse(labels, &text));
-            }
-            results.rows = Some(SideRows {
-                of: RowsOf::Test,
-                rows,
-                labels: names,
-                embeddings: Embeddings { values, dim },
-                neighbours: None,
-            });
+        if let (Some(matrix), Some(names)) = (read(NPY)?, read(LABELS)?) {
+            results.rows = Some(results.test_rows(folder, matrix, &names)?);
         }
         Ok(results)
+    }
+
+    /// The test side, from its matrix and its labels.
+    fn test_rows(&self, folder: &str, matrix: Vec<u8>, labels: &[u8]) -> Result<SideRows> {
+        let refuse = |problem: &str| Error::Data(format!("{folder}/{LABELS}: {problem}"));
+        let file = NamedFile {
+            name: format!("{folder}/{NPY}"),
+            bytes: matrix,
+        };
+        // The matrix of a side without rows is empty, and readers of data refuse it.
+        let (values, dim) = match self.report.data.test {
+            0 => (Vec::new(), self.head.dimensions()),
+            _ => {
+                let matrix = npy::read_matrix(&file)?;
+                (matrix.values, matrix.columns)
+            }
+        };
+        let labels = embeddings::read_labels(labels).map_err(|error| refuse(&error))?;
+        let rows = self.rows_of(RowsOf::Test, labels.len());
+        if values.len() != labels.len() * dim || rows.len() != labels.len() {
+            return Err(refuse(&format!(
+                "{} labels for {} rows of {NPY}: the files are not of one run",
+                labels.len(),
+                values.len() / dim.max(1)
+            )));
+        }
+        Ok(SideRows {
+            of: RowsOf::Test,
+            rows,
+            labels,
+            embeddings: Embeddings { values, dim },
+            neighbours: None,
+        })
     }
 
     /// Numbers of rows in the data, by the folder's file of sides; 0, 1, 2 .. if there is none.
@@ -207,16 +212,34 @@ pub(super) mod tests {
     use crate::search::metrics::{Metrics, Scores};
     use crate::train::trainer::{Evaluation, StepReport};
 
+    /// Scores of 100 queries.
+    fn metrics(precision_at_1: f64) -> Option<Metrics> {
+        Some(Metrics {
+            precision_at_1,
+            queries: 100,
+            standard_error: 0.04,
+            ..Metrics::default()
+        })
+    }
+
+    /// Nine rows, of a file whose name, notes and column are `markup`.
+    fn small_data(markup: &str) -> DataReport {
+        DataReport {
+            name: format!("/home/someone/{}.csv", markup.replace('/', "")),
+            rows: 9,
+            dim: 3,
+            classes: 2,
+            train: 4,
+            validation: 3,
+            test: 2,
+            notes: vec![format!("left out the column \"{markup}\"")],
+            label_column: Some(markup.to_owned()),
+            ..DataReport::default()
+        }
+    }
+
     /// A run of two steps, on a file whose name and notes are markup.
     pub(crate) fn small_report() -> RunReport {
-        let metrics = |precision_at_1| {
-            Some(Metrics {
-                precision_at_1,
-                queries: 100,
-                standard_error: 0.04,
-                ..Metrics::default()
-            })
-        };
         let step = |step, loss| StepReport {
             step,
             loss,
@@ -243,18 +266,7 @@ pub(super) mod tests {
             adapter: markup.to_owned(),
             elapsed_ms: 12.5,
             memory: MemoryReport::default(),
-            data: DataReport {
-                name: format!("/home/someone/{}.csv", markup.replace('/', "")),
-                rows: 9,
-                dim: 3,
-                classes: 2,
-                train: 4,
-                validation: 3,
-                test: 2,
-                notes: vec![format!("left out the column \"{markup}\"")],
-                label_column: Some(markup.to_owned()),
-                ..DataReport::default()
-            },
+            data: small_data(markup),
             config: TrainConfig {
                 steps: 2,
                 ..TrainConfig::default()
@@ -264,12 +276,9 @@ pub(super) mod tests {
             history: vec![step(1, 0.5), step(2, 0.125)],
             evaluations: vec![evaluation(0, 0.25), evaluation(2, 0.75)],
             r#final: Some(Scores {
-                test_own_group: None,
-                test_without_copies: None,
-                test_over_classes: None,
                 validation: metrics(0.75),
                 test: metrics(0.7),
-                train: None,
+                ..Scores::default()
             }),
             kept_step: None,
             baseline: Baseline {

@@ -1,47 +1,11 @@
 //! The command line for a person and for a program: output on each stream, exit codes, files, and every refusal.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
-fn nearfar(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nearfar"))
-        .args(arguments)
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data"))
-        .output()
-        .expect("starts")
-}
-
-fn json(arguments: &[&str]) -> Value {
-    let output = nearfar(&[arguments, &["--json", "--engine", "cpu"]].concat());
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {error}");
-    serde_json::from_slice(&output.stdout).expect("one JSON object and nothing else")
-}
-
-/// The one sentence on standard error of a refusal: exit code 2, nothing on standard output.
-#[track_caller]
-fn refusal(arguments: &[&str]) -> String {
-    let output = nearfar(&[arguments, &["--engine", "cpu"]].concat());
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
-    assert!(
-        output.stdout.is_empty() && !error.contains("panicked"),
-        "{arguments:?}: {error}"
-    );
-    let last = error.lines().last().unwrap_or_default();
-    last.strip_prefix("nearfar: ")
-        .expect("the program's name comes first")
-        .to_owned()
-}
-
-fn folder(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::remove_dir_all(&path).ok();
-    std::fs::create_dir_all(&path).expect("is made");
-    path
-}
+use crate::program::{args, command, folder, json, on_cpu, refusal, words};
 
 #[track_caller]
 fn holds_nothing_half_written(folder: &Path) {
@@ -165,14 +129,10 @@ fn a_head_fills_cells_without_a_number_as_it_was_trained() {
     };
     let write = |name: &str, text: &str| std::fs::write(path(name), text).expect("is written");
     write("train.csv", &table("", true));
-    train(&[
-        "--data",
-        &path("train.csv"),
-        "--missing",
-        "median",
-        "--out",
-        &path("run"),
-    ]);
+    train(&args(
+        "--data {} --missing median --out {}",
+        &[&path("train.csv"), &path("run")],
+    ));
     let (run, embedded) = (path("run"), path("embedded.npy"));
     let embed = |data: &str| {
         let data = path(data);
@@ -229,13 +189,10 @@ fn what_train_writes_embed_and_evaluate_read() {
     ] {
         assert!(out.join(file).exists(), "{file}");
     }
-    let evaluated = json(&[
-        "evaluate",
-        "--embeddings",
-        &path("test_embeddings.npy"),
-        "--labels",
-        &path("test_labels.csv"),
-    ]);
+    let evaluated = json(&args(
+        "evaluate --embeddings {} --labels {}",
+        &[&path("test_embeddings.npy"), &path("test_labels.csv")],
+    ));
     let metrics = [
         "precision_at_1",
         "r_precision",
@@ -251,15 +208,10 @@ fn what_train_writes_embed_and_evaluate_read() {
     // The same rows through the head, from a table and from the open NPY file, give the same embeddings.
     let model = out.display().to_string();
     for data in ["features.npy", "trees.csv"] {
-        let embedded = json(&[
-            "embed",
-            "--model",
-            &model,
-            "--data",
-            data,
-            "--out",
-            &path("all.npy"),
-        ]);
+        let embedded = json(&args(
+            "embed --model {} --data {} --out {}",
+            &[&model, data, &path("all.npy")],
+        ));
         assert_eq!(embedded["rows"], 60);
         let bytes = std::fs::read(path("all.npy")).expect("is written");
         assert_eq!(bytes.len(), 128 + 60 * 64 * 4);
@@ -275,15 +227,10 @@ fn what_train_writes_embed_and_evaluate_read() {
     // A saved configuration repeats the run.
     let again = train(&["--data", "trees.csv", "--config", &path("config.json")]);
     assert_eq!(again["history"], report["history"]);
-    let wrong = refusal(&[
-        "embed",
-        "--model",
-        &model,
-        "--data",
-        "sample:digits",
-        "--out",
-        &path("x.npy"),
-    ]);
+    let wrong = refusal(&args(
+        "embed --model {} --data sample:digits --out {}",
+        &[&model, &path("x.npy")],
+    ));
     assert_eq!(wrong, "sample:digits: 64 features, the head takes 5");
     assert!(!out.join("x.npy").exists());
     holds_nothing_half_written(&out);
@@ -293,18 +240,12 @@ fn what_train_writes_embed_and_evaluate_read() {
 fn features_and_labels_come_in_the_forms_that_people_have() {
     let by_text = train(&["--data", "features.npy", "--labels", "labels_text.npy"]);
     let same = |report: &Value| assert_eq!(report["history"], by_text["history"]);
-    same(&train(&[
-        "--data",
-        "features_f64_fortran.npy",
-        "--labels",
-        "labels_int64.npy",
-    ]));
-    same(&train(&[
-        "--data",
-        "features.npy",
-        "--labels",
-        "trees.csv:species",
-    ]));
+    same(&train(&words(
+        "--data features_f64_fortran.npy --labels labels_int64.npy",
+    )));
+    same(&train(&words(
+        "--data features.npy --labels trees.csv:species",
+    )));
     let table = train(&["--data", "trees.csv"]);
     assert_eq!(table["data"]["dim"], 5);
     let notes = table["data"]["notes"].to_string();
@@ -315,14 +256,9 @@ fn features_and_labels_come_in_the_forms_that_people_have() {
     );
     let half = train(&["--data", "features_f16.npy", "--labels", "labels_int64.npy"]);
     assert_eq!(half["data"]["rows"], 60);
-    let parts = train(&[
-        "--data",
-        "trees_parts.csv",
-        "--labels",
-        "species",
-        "--set",
-        "split=column:part",
-    ]);
+    let parts = train(&words(
+        "--data trees_parts.csv --labels species --set split=column:part",
+    ));
     assert_eq!(
         [
             &parts["data"]["train"],
@@ -331,23 +267,13 @@ fn features_and_labels_come_in_the_forms_that_people_have() {
         ],
         [40, 10, 10]
     );
-    let parts = train(&[
-        "--data",
-        "trees_parts.csv",
-        "--labels",
-        "labels_text.npy",
-        "--set",
-        "split=column:part",
-    ]);
+    let parts = train(&words(
+        "--data trees_parts.csv --labels labels_text.npy --set split=column:part",
+    ));
     assert_eq!(parts["data"]["test"], 10);
-    let apart = train(&[
-        "--data",
-        "trees.csv",
-        "--test-data",
-        "features.npy",
-        "--test-labels",
-        "labels_text.npy",
-    ]);
+    let apart = train(&words(
+        "--data trees.csv --test-data features.npy --test-labels labels_text.npy",
+    ));
     assert_eq!(
         [
             &apart["data"]["train"],
@@ -444,14 +370,10 @@ fn features_go_by_the_names_that_the_head_was_trained_on() {
 fn rows_that_cannot_be_squared_are_refused_with_their_place() {
     let out = folder("huge");
     let path = |name: &str| out.join(name).display().to_string();
-    train(&[
-        "--data",
-        "features.npy",
-        "--labels",
-        "labels_text.npy",
-        "--out",
-        &path("head"),
-    ]);
+    train(&args(
+        "--data features.npy --labels labels_text.npy --out {}",
+        &[&path("head")],
+    ));
     let mut values = vec![1.0f32; 5 * 5000];
     values[4500 * 5 + 2] = -1e19;
     let rows = nearfar::write_matrix(&values, 5);
@@ -484,14 +406,10 @@ fn rows_that_cannot_be_squared_are_refused_with_their_place() {
 fn arrays_that_are_not_there_are_refused_and_those_in_capitals_read() {
     let out = folder("arrays");
     let path = |name: &str| out.join(name).display().to_string();
-    train(&[
-        "--data",
-        "features.npy",
-        "--labels",
-        "labels_text.npy",
-        "--out",
-        &path("head"),
-    ]);
+    train(&args(
+        "--data features.npy --labels labels_text.npy --out {}",
+        &[&path("head")],
+    ));
     let features = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/features.npy");
     std::fs::copy(features, path("FEATURES.NPY")).expect("is copied");
     let embed = |data: &str| {
@@ -534,9 +452,7 @@ fn a_reader_that_left_early_is_no_error() {
         ],
         &trained,
     ] {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_nearfar"))
-            .args(arguments)
-            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data"))
+        let mut child = command(arguments)
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped())
             .spawn()
@@ -597,15 +513,7 @@ fn member(path: &Path, array: &str) -> (usize, Vec<f32>) {
 fn knn_writes_the_nearest_first_and_leaves_the_query_out() {
     let out = folder("knn").join("own.npz");
     let path = out.to_str().expect("UTF-8");
-    let report = json(&[
-        "knn",
-        "--queries",
-        "features.npy",
-        "--k",
-        "59",
-        "--out",
-        path,
-    ]);
+    let report = json(&args("knn --queries features.npy --k 59 --out {}", &[path]));
     assert_eq!(
         (&report["queries"], &report["references"]),
         (&60.into(), &60.into())
@@ -669,45 +577,17 @@ fn margins_of_l2_are_those_of_pml_where_none_is_given_and_the_arguments_are_said
             followed["arguments"]["loss"]
         );
     }
-    let mined = json(&[
-        "mine",
-        "--embeddings",
-        "features.npy",
-        "--labels",
-        "labels_text.npy",
-        "--miner",
-        "multi-similarity",
-        "--distance",
-        "l2",
-        "--miner-distance",
-        "cosine",
-    ]);
+    let mined = json(&words(
+        "mine --embeddings features.npy --labels labels_text.npy --miner multi-similarity --distance l2 --miner-distance cosine",
+    ));
     assert_eq!(mined["arguments"]["miner_distance"], "cosine");
-    let by_set = json(&[
-        "mine",
-        "--embeddings",
-        "features.npy",
-        "--labels",
-        "labels_text.npy",
-        "--miner",
-        "multi-similarity",
-        "--distance",
-        "l2",
-        "--set",
-        "miner_distance=cosine",
-    ]);
+    let by_set = json(&words(
+        "mine --embeddings features.npy --labels labels_text.npy --miner multi-similarity --distance l2 --set miner_distance=cosine",
+    ));
     assert_eq!(by_set["mining"], mined["mining"]);
-    let alike = json(&[
-        "mine",
-        "--embeddings",
-        "features.npy",
-        "--labels",
-        "labels_text.npy",
-        "--miner",
-        "multi-similarity",
-        "--distance",
-        "l2",
-    ]);
+    let alike = json(&words(
+        "mine --embeddings features.npy --labels labels_text.npy --miner multi-similarity --distance l2",
+    ));
     assert_ne!(alike["mining"]["mined"], mined["mining"]["mined"]);
 }
 
@@ -761,15 +641,9 @@ fn what_knn_cannot_do_is_refused_and_leaves_no_file() {
 
 #[test]
 fn evaluate_says_it_by_class_and_for_every_k() {
-    let report = json(&[
-        "evaluate",
-        "--embeddings",
-        "features.npy",
-        "--labels",
-        "labels_text.npy",
-        "--at",
-        "1,5",
-    ]);
+    let report = json(&words(
+        "evaluate --embeddings features.npy --labels labels_text.npy --at 1,5",
+    ));
     assert_eq!(report["recall_at"]["1"], report["precision_at_1"]);
     assert!(report["precision_at"]["5"].is_f64());
     let classes = report["classes"].as_array().expect("a list");
@@ -991,29 +865,15 @@ fn mine_lists_the_pairs_that_a_miner_keeps() {
 fn plan_says_what_a_command_would_hold_and_runs_nothing() {
     let out = folder("plan").join("never.npz");
     let path = out.to_str().expect("UTF-8");
-    let plan = json(&[
-        "plan",
-        "knn",
-        "--queries",
-        "features.npy",
-        "--k",
-        "3",
-        "--out",
-        path,
-    ]);
+    let plan = json(&args(
+        "plan knn --queries features.npy --k 3 --out {}",
+        &[path],
+    ));
     assert_eq!(
         (&plan["fits"], &plan["resident"]),
         (&true.into(), &true.into())
     );
-    let run = json(&[
-        "knn",
-        "--queries",
-        "features.npy",
-        "--k",
-        "3",
-        "--out",
-        path,
-    ]);
+    let run = json(&args("knn --queries features.npy --k 3 --out {}", &[path]));
     assert_eq!(
         plan["memory"]["total_bytes"], run["memory"]["peak_bytes"],
         "the plan is what runs"
@@ -1040,7 +900,7 @@ fn plan_says_what_a_command_would_hold_and_runs_nothing() {
 
 #[test]
 fn devices_lists_the_cpu_last() {
-    let output = nearfar(&["devices", "--json"]);
+    let output = command(&["devices", "--json"]).output().expect("starts");
     assert_eq!(output.status.code(), Some(0));
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let devices = report["devices"].as_array().expect("a list");
@@ -1066,13 +926,7 @@ fn devices_lists_the_cpu_last() {
 
 #[test]
 fn progress_goes_to_standard_error_with_rate_and_time_left() {
-    let output = nearfar(
-        &[
-            &["train", "--data", "trees.csv", "--engine", "cpu"][..],
-            &SMALL,
-        ]
-        .concat(),
-    );
+    let output = on_cpu(&[&["train", "--data", "trees.csv"][..], &SMALL].concat());
     let (out, error) = (
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
@@ -1269,14 +1123,9 @@ fn an_npz_holds_features_labels_or_both() {
         &["label = \"y\" (60,)", "left out: \"X\" (60, 5)"],
     );
     // The labels that were chosen tell which of two matrices is meant.
-    let sides = train(&[
-        "--data",
-        "sides.npz",
-        "--labels",
-        "y_train",
-        "--test-data",
-        "sides.npz:x_test",
-    ]);
+    let sides = train(&words(
+        "--data sides.npz --labels y_train --test-data sides.npz:x_test",
+    ));
     assert_eq!([&sides["data"]["rows"], &sides["data"]["test"]], [60, 20]);
 
     let evaluated = json(&["evaluate", "--embeddings", "labelled.npz"]);
@@ -1293,12 +1142,10 @@ fn an_npz_holds_features_labels_or_both() {
 
     let out = folder("npz_head");
     let path = |name: &str| out.join(name).display().to_string();
-    train(&[
-        "--data",
-        "labelled.npz",
-        "--out",
-        &out.display().to_string(),
-    ]);
+    train(&args(
+        "--data labelled.npz --out {}",
+        &[&out.display().to_string()],
+    ));
     let embed = |data: &str, to: &str| {
         let model = out.display().to_string();
         json(&[
@@ -1499,29 +1346,19 @@ fn a_damaged_head_is_refused() {
     std::fs::write(out.join("head.safetensors"), b"not a head").expect("is written");
     let model = out.display().to_string();
     let target = out.join("x.npy").display().to_string();
-    let message = refusal(&[
-        "embed",
-        "--model",
-        &model,
-        "--data",
-        "features.npy",
-        "--out",
-        &target,
-    ]);
+    let message = refusal(&args(
+        "embed --model {} --data features.npy --out {}",
+        &[&model, &target],
+    ));
     assert!(
         message.contains("head.safetensors: not a safetensors file"),
         "{message}"
     );
     let none = folder("none").display().to_string();
-    let message = refusal(&[
-        "embed",
-        "--model",
-        &none,
-        "--data",
-        "features.npy",
-        "--out",
-        &target,
-    ]);
+    let message = refusal(&args(
+        "embed --model {} --data features.npy --out {}",
+        &[&none, &target],
+    ));
     assert!(
         message.contains("head.safetensors: No such file"),
         "{message}"
@@ -1804,7 +1641,9 @@ fn compare_prints_a_table_that_ends_in_a_sentence() {
         "--engine",
         "cpu",
     ];
-    let output = nearfar(&[&grid[..], &SMALL[..4], &SMALL[6..]].concat());
+    let output = command(&[&grid[..], &SMALL[..4], &SMALL[6..]].concat())
+        .output()
+        .expect("starts");
     assert_eq!(output.status.code(), Some(0));
     let printed = String::from_utf8_lossy(&output.stdout);
     let lines: Vec<&str> = printed.lines().collect();
@@ -1896,15 +1735,10 @@ fn embeddings_of_cells_go_into_a_copy_of_their_file() {
         }
     }
     let sentence = |data: &str| {
-        refusal(&[
-            "embed",
-            "--model",
-            &model,
-            "--data",
-            data,
-            "--out",
-            &path("x.h5ad"),
-        ])
+        refusal(&args(
+            "embed --model {} --data {} --out {}",
+            &[&model, data, &path("x.h5ad")],
+        ))
     };
     let none = sentence(&corpus("f4.npy"));
     assert!(
@@ -1922,15 +1756,10 @@ fn threshold_says_from_which_similarity_on_two_rows_are_of_one_class() {
     let path = |name: &str| out.join(name).display().to_string();
     let run = out.display().to_string();
     train(&["--data", "sample:digits", "--out", &run]);
-    let of_run = json(&[
-        "threshold",
-        "--model",
-        &run,
-        "--false-match-rate",
-        "0.05",
-        "--out",
-        &path("curve.csv"),
-    ]);
+    let of_run = json(&args(
+        "threshold --model {} --false-match-rate 0.05 --out {}",
+        &[&run, &path("curve.csv")],
+    ));
     let number = |pointer: &str| of_run.pointer(pointer).and_then(Value::as_f64);
     let number = |pointer: &str| number(pointer).unwrap_or_else(|| panic!("{pointer}"));
     assert_eq!(
@@ -2010,7 +1839,7 @@ fn threshold_says_from_which_similarity_on_two_rows_are_of_one_class() {
         planned["by_purpose"].is_null() && planned["memory"]["by_purpose"]["similarities"].is_u64(),
         "{planned}"
     );
-    let output = nearfar(&[&files[..], &["--engine", "cpu"]].concat());
+    let output = on_cpu(&files);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
         text.starts_with("Similarity 0.") && text.contains("No test rows: "),

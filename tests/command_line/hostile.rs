@@ -5,7 +5,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 use zip::write::SimpleFileOptions;
 
-const NEARFAR: &str = env!("CARGO_BIN_EXE_nearfar");
+use crate::program::{NEARFAR, folder};
+
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/trees.csv");
 /// Memory that a command may take beside the sizes that the file claims.
 const BESIDE: u64 = 64 << 20;
@@ -23,15 +24,6 @@ const BESIDE: u64 = 64 << 20;
 const HANGS: Duration = Duration::from_secs(60);
 /// The longest line of output.
 const LONGEST: usize = 1200;
-
-fn folder(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("hostile")
-        .join(name);
-    fs::remove_dir_all(&path).ok();
-    fs::create_dir_all(&path).expect("is made");
-    path
-}
 
 /// Result of a command.
 struct Ended {
@@ -198,7 +190,7 @@ fn with_array(bytes: &[u8], name: &str, value: [u8; 8]) -> Vec<u8> {
 
 #[test]
 fn checkpoints_of_others_are_refused_in_a_sentence_or_are_the_same_run() {
-    let place = folder("checkpoints");
+    let place = folder("hostile/checkpoints");
     let bytes = saved(&place);
     let text = String::from_utf8(bytes[settings(&bytes)].to_vec()).expect("text");
     let mut files: Vec<(String, Vec<u8>)> = changed(&text, 32, 1)
@@ -268,7 +260,7 @@ fn checkpoints_of_others_are_refused_in_a_sentence_or_are_the_same_run() {
 
 #[test]
 fn histories_of_others_make_files_or_a_sentence() {
-    let place = folder("histories");
+    let place = folder("hostile/histories");
     saved(&place);
     let history = place.join("run/history.json");
     let text = fs::read_to_string(&history).expect("is saved");
@@ -319,7 +311,7 @@ fn packed(files: &[(&str, &[u8])]) -> Vec<u8> {
 
 #[test]
 fn archives_of_others_take_no_more_memory_than_they_claim_and_their_folder_may_be_packed_too() {
-    let place = folder("archives");
+    let place = folder("hostile/archives");
     saved(&place);
     let read = |name: &str| fs::read(place.join("run").join(name)).expect("is saved");
     let (head, history, checkpoint) = (
@@ -388,7 +380,7 @@ fn archives_of_others_take_no_more_memory_than_they_claim_and_their_folder_may_b
 
 #[test]
 fn a_folder_that_holds_files_of_somebody_is_left_alone() {
-    let place = folder("own");
+    let place = folder("hostile/own");
     let train = |out: &str| {
         run(
             &place,
@@ -441,7 +433,7 @@ fn a_folder_that_holds_files_of_somebody_is_left_alone() {
 
 #[test]
 fn no_link_of_a_folder_leads_out_of_it() {
-    let place = folder("links");
+    let place = folder("hostile/links");
     saved(&place);
     fs::write(place.join("rc"), "export A=1").expect("is written");
     fs::create_dir(place.join("elsewhere")).expect("is made");
@@ -499,7 +491,7 @@ fn no_link_of_a_folder_leads_out_of_it() {
 
 #[test]
 fn two_processes_do_not_write_one_folder() {
-    let place = folder("two");
+    let place = folder("hostile/two");
     let train = [
         "train",
         "--data",
@@ -543,7 +535,7 @@ fn two_processes_do_not_write_one_folder() {
 
 #[test]
 fn a_checkpoint_opens_no_pipe_by_itself() {
-    let place = folder("pipe");
+    let place = folder("hostile/pipe");
     let bytes = saved(&place);
     let pipe = place.join("pipe.csv");
     let made = Command::new("mkfifo").arg(&pipe).status().expect("runs");
@@ -572,7 +564,7 @@ fn a_checkpoint_opens_no_pipe_by_itself() {
 
 #[test]
 fn a_long_history_of_an_earlier_version_takes_no_memory_by_the_step() {
-    let place = folder("long");
+    let place = folder("hostile/long");
     let bytes = saved(&place);
     let steps: u64 =
         std::env::var("NEARFAR_STEPS").map_or(200_000, |steps| steps.parse().expect("a number"));

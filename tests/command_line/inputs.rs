@@ -2,13 +2,15 @@
 //! nothing ends the program and nothing is misread.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Command;
 
 use nearfar::{
     Choice, Dataset, Distance, Head, Labelled, NamedFile, NpzWriter, RowSource, TrainConfig,
 };
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
+
+use crate::program::{self, Folder, args, on_cpu};
 
 /// Rows and columns of the small files, and classes of their labels.
 const ROWS: usize = 12;
@@ -1068,65 +1070,21 @@ fn damaged_heads_are_read_or_refused() {
     });
 }
 
-fn nearfar(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nearfar"))
-        .args(arguments)
-        .args(["--engine", "cpu"])
-        .output()
-        .expect("starts")
-}
-
 /// Standard output and standard error of the command.
 #[track_caller]
 fn runs(arguments: &[&str]) -> (String, String) {
-    let output = nearfar(arguments);
+    let output = on_cpu(arguments);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {error}");
     (String::from_utf8_lossy(&output.stdout).into_owned(), error)
 }
 
-/// The one message of a refusal: exit code 2, nothing on standard output.
+/// The sentence of a refusal, in plain words.
 #[track_caller]
 fn refusal(arguments: &[&str]) -> String {
-    let output = nearfar(arguments);
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
-    assert!(output.stdout.is_empty(), "{arguments:?}");
-    let said: Vec<&str> = error
-        .lines()
-        .filter_map(|line| line.strip_prefix("nearfar: "))
-        .collect();
-    assert_eq!(said.len(), 1, "{arguments:?}: {error}");
-    assert_eq!(
-        error
-            .lines()
-            .last()
-            .and_then(|line| line.strip_prefix("nearfar: ")),
-        Some(said[0])
-    );
-    assert_plain(said[0]);
-    said[0].to_owned()
-}
-
-/// A folder for one test, and paths in it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("inputs-{name}"));
-        std::fs::remove_dir_all(&path).ok();
-        std::fs::create_dir_all(&path).expect("is made");
-        Self(path)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
-        std::fs::write(self.path(name), bytes).expect("is written");
-        self.path(name)
-    }
+    let said = program::refusal(arguments);
+    assert_plain(&said);
+    said
 }
 
 /// The table with the class as a number in the first column, `target`.
@@ -1141,7 +1099,7 @@ fn table_with_target() -> String {
 
 #[test]
 fn the_labels_of_the_data_s_own_table_are_no_feature_of_any_command() {
-    let folder = Folder::new("own");
+    let folder = Folder::new("inputs/own");
     let data = folder.write("x.csv", table_with_target().replace(",label", ",note"));
     let labels = folder.write("y.csv", table_with_target());
     let linked = folder.0.join("link.csv");
@@ -1184,7 +1142,7 @@ fn the_labels_of_the_data_s_own_table_are_no_feature_of_any_command() {
 
 #[test]
 fn knn_says_which_columns_it_takes_and_leaves_the_label_out() {
-    let folder = Folder::new("knn");
+    let folder = Folder::new("inputs/knn");
     let out = folder.path("out.npz");
     let search = |queries: &str, references: Option<&str>| {
         let mut arguments = vec!["knn", "--queries", queries, "--k", "2", "--out", &out];
@@ -1220,29 +1178,19 @@ fn knn_says_which_columns_it_takes_and_leaves_the_label_out() {
     let turned = folder.write("turned.csv", turned.join("\n"));
     assert!(search(&plain, Some(&turned)).0 == search(&plain, Some(&plain)).0);
     let other = folder.write("other.csv", table(",", "\n").replace("f1", "g1"));
-    let refused = refusal(&[
-        "knn",
-        "--queries",
-        &plain,
-        "--references",
-        &other,
-        "--k",
-        "1",
-        "--out",
-        &out,
-    ]);
+    let refused = refusal(&args(
+        "knn --queries {} --references {} --k 1 --out {}",
+        &[&plain, &other, &out],
+    ));
     assert!(
         refused.contains("other.csv: there is no column \"f1\", as there is in "),
         "{refused}"
     );
     let evaluate = |references: &str| {
-        runs(&[
-            "evaluate",
-            "--embeddings",
-            &plain,
-            "--references",
-            references,
-        ])
+        runs(&args(
+            "evaluate --embeddings {} --references {}",
+            &[&plain, references],
+        ))
         .0
     };
     assert_eq!(evaluate(&turned), evaluate(&plain));
@@ -1250,7 +1198,7 @@ fn knn_says_which_columns_it_takes_and_leaves_the_label_out() {
 
 #[test]
 fn arrays_of_columns_are_read_by_every_command() {
-    let folder = Folder::new("fortran");
+    let folder = Folder::new("inputs/fortran");
     let rows = folder.write("rows.npy", matrix());
     let turned: Vec<f32> = (0..COLUMNS)
         .flat_map(|column| (0..ROWS).map(move |row| value(row, column)))
@@ -1301,7 +1249,7 @@ fn arrays_of_columns_are_read_by_every_command() {
 #[test]
 #[cfg(unix)]
 fn what_ends_is_read_from_a_pipe_and_what_has_no_end_is_refused() {
-    let folder = Folder::new("pipes");
+    let folder = Folder::new("inputs/pipes");
     let pipe = |name: &str, bytes: Vec<u8>| {
         let path = folder.path(name);
         assert!(
@@ -1350,7 +1298,7 @@ fn what_ends_is_read_from_a_pipe_and_what_has_no_end_is_refused() {
 
 #[test]
 fn every_refusal_of_the_command_line_is_one_sentence_about_the_right_file() {
-    let folder = Folder::new("refusals");
+    let folder = Folder::new("inputs/refusals");
     let (x, y) = (
         folder.write("x.npy", matrix()),
         folder.write("y.npy", text_labels(&labels())),

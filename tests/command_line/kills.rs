@@ -11,7 +11,8 @@ use nearfar::Checkpoint;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
-const NEARFAR: &str = env!("CARGO_BIN_EXE_nearfar");
+use crate::program::{self, NEARFAR};
+
 const CHECKPOINTS: [&str; 2] = ["checkpoint-1.bin", "checkpoint-2.bin"];
 const ASIDE: &str = "checkpoint.partial";
 /// Files that do not depend on the number of stops. The history is left out: it has the time.
@@ -39,12 +40,7 @@ const RUN: [&str; 10] = [
 ];
 
 fn folder(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("kills")
-        .join(name);
-    fs::remove_dir_all(&path).ok();
-    fs::create_dir_all(&path).expect("is made");
-    path
+    program::folder(&format!("kills/{name}"))
 }
 
 fn text(path: &Path) -> &str {

@@ -10,4 +10,5 @@ mod hostile;
 mod inputs;
 mod kills;
 mod outputs;
+mod program;
 mod words;

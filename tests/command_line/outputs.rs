@@ -5,7 +5,7 @@
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -13,8 +13,7 @@ use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 use serde_json::Value;
 
-const NEARFAR: &str = env!("CARGO_BIN_EXE_nearfar");
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
+use crate::program::{DATA, Folder, NEARFAR, args, command, ended, json, on_cpu, refusal};
 
 /// A run of few and small steps.
 const SMALL: [&str; 8] = [
@@ -27,18 +26,6 @@ const SMALL: [&str; 8] = [
     "--set",
     "hidden_layers=[16]",
 ];
-
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(NEARFAR);
-    command.args(arguments).current_dir(DATA);
-    command
-}
-
-fn nearfar(arguments: &[&str]) -> Output {
-    command(&[arguments, &["--engine", "cpu"]].concat())
-        .output()
-        .expect("starts")
-}
 
 /// Runs a command on the CPU engine under a limit of `ulimit`.
 fn limited(limit: &str, arguments: &[&str]) -> Output {
@@ -55,57 +42,12 @@ fn limited_as_it_is(limit: &str, arguments: &[&str]) -> Output {
         .expect("starts")
 }
 
-/// Exit code of a command and its last sentence: one line that begins with the program's name.
-#[track_caller]
-fn ended(output: &Output) -> (Option<i32>, String) {
-    let error = String::from_utf8_lossy(&output.stderr);
-    let sentences: Vec<&str> = error
-        .lines()
-        .filter_map(|line| line.strip_prefix("nearfar: "))
-        .collect();
-    assert_eq!(sentences.len(), 1, "{:?}: {error}", output.status);
-    assert!(!error.contains("panicked"), "{error}");
-    (output.status.code(), sentences[0].to_owned())
-}
-
-#[track_caller]
-fn refusal(arguments: &[&str]) -> String {
-    let output = nearfar(arguments);
-    let (code, sentence) = ended(&output);
-    assert_eq!(code, Some(2), "{arguments:?}: {sentence}");
-    assert!(output.stdout.is_empty(), "{arguments:?}");
-    sentence
-}
-
-#[track_caller]
-fn json(arguments: &[&str]) -> Value {
-    let output = nearfar(&[arguments, &["--json"]].concat());
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {error}");
-    serde_json::from_slice(&output.stdout).expect("one JSON object and nothing else")
-}
-
-struct Folder(PathBuf);
-
 impl Folder {
-    fn new(name: &str) -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join("outputs")
-            .join(name);
-        fs::remove_dir_all(&path).ok();
-        fs::create_dir_all(&path).expect("is made");
-        Self(path)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-
     /// Writes `count` rows of `dim` values between -1 and 1.
     fn rows(&self, name: &str, count: usize, dim: usize) -> String {
         let value = |i: usize| (i as f32 * 0.7311).sin();
         let values: Vec<f32> = (0..count * dim).map(value).collect();
-        self.write(name, &nearfar::write_matrix(&values, dim))
+        self.write(name, nearfar::write_matrix(&values, dim))
     }
 
     /// Writes `count` labels of `classes` classes.
@@ -115,11 +57,6 @@ impl Folder {
             name,
             format!("label\n{}", labels.collect::<String>()).as_bytes(),
         )
-    }
-
-    fn write(&self, name: &str, bytes: &[u8]) -> String {
-        fs::write(self.0.join(name), bytes).expect("is written");
-        self.path(name)
     }
 
     /// Writes a head of layers `(weight, bias, [outputs, inputs])`.
@@ -169,7 +106,7 @@ impl Folder {
 
 #[test]
 fn a_head_that_cannot_be_computed_with_is_refused_by_tensor_and_place() {
-    let folder = Folder::new("bad-heads");
+    let folder = Folder::new("outputs/bad-heads");
     let rows = folder.rows("rows.npy", 4, 2);
     let one = [1.0f32, 0.0, 0.0, 1.0];
     let second = [1.0f32, 0.0, f32::NAN, 1.0];
@@ -216,10 +153,10 @@ fn a_head_that_cannot_be_computed_with_is_refused_by_tensor_and_place() {
 
 #[test]
 fn an_embedding_without_a_direction_stops_with_its_row_and_is_not_written() {
-    let folder = Folder::new("no-direction");
+    let folder = Folder::new("outputs/no-direction");
     let mut values = vec![1.0f32; 2 * 5000];
     (values[2 * 4321], values[2 * 4321 + 1]) = (0.0, 0.0);
-    let rows = folder.write("rows.npy", &nearfar::write_matrix(&values, 2));
+    let rows = folder.write("rows.npy", nearfar::write_matrix(&values, 2));
     let out = folder.path("out.npy");
     let steep = [9e18f32, 0.0, 0.0, 9e18];
     let layer = (&steep[..], &[0.0f32; 2][..], [2, 2]);
@@ -280,7 +217,7 @@ fn borrowed(arguments: &[String]) -> Vec<&str> {
 
 #[test]
 fn a_report_that_standard_output_does_not_take_is_an_error() {
-    let folder = Folder::new("full-output");
+    let folder = Folder::new("outputs/full-output");
     let full = || {
         fs::OpenOptions::new()
             .write(true)
@@ -325,7 +262,7 @@ fn a_report_that_standard_output_does_not_take_is_an_error() {
 
 #[test]
 fn two_processes_with_one_out_do_not_touch_each_others_files() {
-    let folder = Folder::new("two");
+    let folder = Folder::new("outputs/two");
     let rows = folder.rows("rows.npy", 20_000, 8);
     let (head, out) = (folder.identity(8), folder.path("out.npy"));
     let embed = ["embed", "--model", &head, "--data", &rows, "--out", &out];
@@ -356,7 +293,7 @@ fn two_processes_with_one_out_do_not_touch_each_others_files() {
 
 #[test]
 fn out_follows_links_keeps_permissions_and_leaves_devices_and_folders_alone() {
-    let folder = Folder::new("nodes");
+    let folder = Folder::new("outputs/nodes");
     let (rows, head) = (folder.rows("rows.npy", 50, 4), folder.identity(4));
     let embed =
         |out: &str| ["embed", "--model", &head, "--data", &rows, "--out", out].map(str::to_owned);
@@ -440,7 +377,7 @@ fn writers(folder: &Folder) -> Vec<Vec<String>> {
 
 #[test]
 fn an_out_that_cannot_be_written_is_refused_before_the_work() {
-    let folder = Folder::new("bad-out");
+    let folder = Folder::new("outputs/bad-out");
     let file = folder.write("file", b"");
     for arguments in writers(&folder) {
         let refused = |out: &str| refusal(&[&borrowed(&arguments)[..], &[out]].concat());
@@ -466,7 +403,7 @@ fn an_out_that_cannot_be_written_is_refused_before_the_work() {
 
 #[test]
 fn an_out_that_is_an_input_is_refused_and_left_as_it_was() {
-    let folder = Folder::new("own-input");
+    let folder = Folder::new("outputs/own-input");
     let (rows, labels) = (
         folder.rows("rows.npy", 60, 4),
         folder.labels("labels.csv", 60, 5),
@@ -567,7 +504,7 @@ fn files_below(folder: &Path) -> Vec<String> {
 
 #[test]
 fn a_run_that_cannot_be_saved_says_what_it_found_and_leaves_the_old_files() {
-    let folder = Folder::new("unsaved");
+    let folder = Folder::new("outputs/unsaved");
     let out = folder.path("run");
     json(&train_into(&out));
     let run = Path::new(&out);
@@ -609,16 +546,16 @@ fn a_run_that_cannot_be_saved_says_what_it_found_and_leaves_the_old_files() {
 
 #[test]
 fn a_run_that_stops_as_not_finite_saves_what_it_has() {
-    let folder = Folder::new("not-finite");
+    let folder = Folder::new("outputs/not-finite");
     let out = folder.path("run");
     // Large enough to be read, and too large to go through a layer.
     let values: Vec<f32> = (0..240).map(|i| (i as f32 * 0.7311).sin() * 8e18).collect();
-    let data = folder.write("rows.npy", &nearfar::write_matrix(&values, 4));
+    let data = folder.write("rows.npy", nearfar::write_matrix(&values, 4));
     let labels = folder.labels("labels.csv", 60, 5);
     let mut train = vec!["train", "--data", &data, "--labels", &labels, "--out", &out];
     train.extend(["--set", "standardize=false", "--set", "batch_size=12"]);
     train.extend(["--set", "memory_size=24", "--set", "hidden_layers=[]"]);
-    let output = nearfar(&train);
+    let output = on_cpu(&train);
     let (code, sentence) = ended(&output);
     assert_eq!(code, Some(1), "{sentence}");
     assert!(
@@ -691,7 +628,7 @@ fn signalled(signal: u32, arguments: &[&str]) -> Output {
 
 #[test]
 fn signals_leave_nothing_half_written_and_their_exit_code() {
-    let folder = Folder::new("signals");
+    let folder = Folder::new("outputs/signals");
     let rows = folder.rows("rows.npy", 1500, 4);
     let labels = folder.labels("labels.csv", 1500, 3);
     let out = folder.path("out.npy");
@@ -747,7 +684,7 @@ fn ticks(process: &str) -> u64 {
 
 #[test]
 fn a_second_signal_ends_what_does_not_hear_the_first() {
-    let folder = Folder::new("signals-twice");
+    let folder = Folder::new("outputs/signals-twice");
     let out = folder.path("run");
     let mut arguments = vec!["train", "--data", "trees.csv", "--out", &out];
     arguments.extend(&SMALL[2..]);
@@ -803,7 +740,7 @@ fn a_second_signal_ends_what_does_not_hear_the_first() {
 
 #[test]
 fn a_command_in_too_small_an_address_space_ends_with_one_sentence() {
-    let folder = Folder::new("address-space");
+    let folder = Folder::new("outputs/address-space");
     let mut commands = reports(&folder);
     let large = [
         "train",
@@ -873,7 +810,7 @@ fn advised(sentence: &str) -> String {
 
 #[test]
 fn the_budget_that_a_refusal_prints_is_enough() {
-    let folder = Folder::new("figures");
+    let folder = Folder::new("outputs/figures");
     let mut commands = reports(&folder);
     let wide = folder.rows("wide.npy", 300, 777);
     let labels = folder.labels("wide.csv", 300, 7);
@@ -896,7 +833,7 @@ fn the_budget_that_a_refusal_prints_is_enough() {
         for budget in ["1KiB", "7777", "20KiB"] {
             let with = |budget: &str| {
                 let budget = ["--budget", budget].map(str::to_owned);
-                nearfar(&borrowed(&[&arguments[..], &budget].concat()))
+                on_cpu(&borrowed(&[&arguments[..], &budget].concat()))
             };
             let first = with(budget);
             if first.status.success() {
@@ -916,7 +853,7 @@ fn the_budget_that_a_refusal_prints_is_enough() {
 
 #[test]
 fn plan_refuses_what_the_run_refuses() {
-    let folder = Folder::new("plan");
+    let folder = Folder::new("outputs/plan");
     let (rows, wide) = (
         folder.rows("rows.npy", 60, 4),
         folder.rows("wide.npy", 60, 5),
@@ -987,18 +924,18 @@ fn plan_refuses_what_the_run_refuses() {
 
 #[test]
 fn zero_rows_and_rows_far_from_zero_are_said_beside_the_results() {
-    let folder = Folder::new("warned");
+    let folder = Folder::new("outputs/warned");
     let labels = folder.labels("labels.csv", 60, 5);
     let value = |i: usize| (i as f32 * 0.7311).sin();
     let mut values: Vec<f32> = (0..240).map(value).collect();
     values[28..36].fill(0.0);
-    let zeros = folder.write("zeros.npy", &nearfar::write_matrix(&values, 4));
+    let zeros = folder.write("zeros.npy", nearfar::write_matrix(&values, 4));
     let values: Vec<f32> = (0..240).map(|i| value(i) + 10_000.0).collect();
-    let far = folder.write("far.npy", &nearfar::write_matrix(&values, 4));
+    let far = folder.write("far.npy", nearfar::write_matrix(&values, 4));
     let values: Vec<f32> = (0..240)
         .map(|i| value(i) * if i < 8 { 1e-13 } else { 1.0 })
         .collect();
-    let short = folder.write("short.npy", &nearfar::write_matrix(&values, 4));
+    let short = folder.write("short.npy", nearfar::write_matrix(&values, 4));
     let out = folder.path("out.npz");
     for (rows, said) in [
         (
@@ -1018,7 +955,7 @@ fn zero_rows_and_rows_far_from_zero_are_said_beside_the_results() {
             &[&["mine"][..], &labelled].concat(),
             &[&["loss"][..], &labelled].concat(),
         ] {
-            let output = nearfar(&[arguments, &["--json"]].concat());
+            let output = on_cpu(&[arguments, &["--json"]].concat());
             let error = String::from_utf8_lossy(&output.stderr);
             assert!(
                 error.contains(&format!("warning: {rows}: ")) && error.contains(said),
@@ -1043,15 +980,10 @@ fn zero_rows_and_rows_far_from_zero_are_said_beside_the_results() {
     );
     // The distance of a zero row is undefined.
     for command in ["mine", "loss"] {
-        let sentence = refusal(&[
-            command,
-            "--embeddings",
-            &zeros,
-            "--labels",
-            &labels,
-            "--distance",
-            "l2",
-        ]);
+        let sentence = refusal(&args(
+            "{} --embeddings {} --labels {} --distance l2",
+            &[command, &zeros, &labels],
+        ));
         assert!(
             sentence.contains("row 8 is zero (2 of 60 rows are)")
                 && sentence.contains("--distance l2"),
@@ -1092,7 +1024,7 @@ fn resident(arguments: &[&str]) -> (u64, Value) {
 
 #[test]
 fn columns_are_chosen_in_threshold_too_and_references_have_those_of_the_rows() {
-    let folder = Folder::new("chosen");
+    let folder = Folder::new("outputs/chosen");
     let mut rows = String::from("a,b,c,code,label\n");
     let mut others = String::from("extra,c,label,a,b\n");
     for row in 0..80 {
@@ -1119,14 +1051,14 @@ fn columns_are_chosen_in_threshold_too_and_references_have_those_of_the_rows() {
     let by_names = json(&[&words[..], &["--features", "a,b,c"]].concat());
     let score = "mean_average_precision";
     assert_eq!(by_stretch[score], by_names[score]);
-    let refused = nearfar(&["threshold", "--model", "run", "--features", "a"]);
+    let refused = on_cpu(&["threshold", "--model", "run", "--features", "a"]);
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(said.contains("cannot be used with"), "{said}");
 }
 
 #[test]
 fn lists_of_pairs_need_not_fit_the_memory() {
-    let folder = Folder::new("pairs");
+    let folder = Folder::new("outputs/pairs");
     let count = 3000;
     let (rows, labels) = (
         folder.rows("rows.npy", count, 8),
@@ -1163,7 +1095,7 @@ fn lists_of_pairs_need_not_fit_the_memory() {
 
 #[test]
 fn the_memory_of_a_plan_is_handed_out_when_it_is_promised() {
-    let folder = Folder::new("touched");
+    let folder = Folder::new("outputs/touched");
     let data = folder.rows("rows.npy", 100, 4);
     let labels = folder.labels("labels.csv", 100, 5);
     let train = [

@@ -1,7 +1,6 @@
 //! Messages on sound files that cannot be read, and on files with too little: the right cause, and the remedy.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::Arc;
 
 use hdf5_pure::{AttrValue, FileBuilder};
@@ -9,13 +8,7 @@ use parquet::data_type::{ByteArray, ByteArrayType, FloatType};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
-/// An empty folder for one test.
-fn folder(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("words-{name}"));
-    std::fs::remove_dir_all(&path).ok();
-    std::fs::create_dir_all(&path).expect("is made");
-    path
-}
+use crate::program::{folder, on_cpu};
 
 fn write(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> String {
     let path = folder.join(name);
@@ -25,11 +18,7 @@ fn write(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> String {
 
 /// Exit code, and standard output and error together.
 fn nearfar(arguments: &[&str]) -> (Option<i32>, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_nearfar"))
-        .args(arguments)
-        .args(["--engine", "cpu"])
-        .output()
-        .expect("starts");
+    let output = on_cpu(arguments);
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said).into_owned();
     (output.status.code(), said)
@@ -65,7 +54,7 @@ fn matrix(rows: &[[f32; 2]]) -> Vec<u8> {
 
 #[test]
 fn of_fewer_pairs_than_a_thousand_those_that_were_counted_are_said() {
-    let folder = folder("pairs");
+    let folder = folder("words/pairs");
     // Two classes of five rows, far apart: 20 pairs of a class, and 25 of two.
     let rows: Vec<[f32; 2]> = (0..10)
         .map(|row| match row % 2 {
@@ -98,7 +87,7 @@ fn of_fewer_pairs_than_a_thousand_those_that_were_counted_are_said() {
 
 #[test]
 fn dates_and_durations_are_called_so() {
-    let folder = folder("dates");
+    let folder = folder("words/dates");
     let x = write(&folder, "x.npy", matrix(&[[1.0, 2.0], [3.0, 4.0]]));
     for (descr, what) in [
         ("<M8[ns]", "dates (datetime64)"),
@@ -114,7 +103,7 @@ fn dates_and_durations_are_called_so() {
 
 #[test]
 fn a_row_without_another_is_said_to_be_alone() {
-    let folder = folder("alone");
+    let folder = folder("words/alone");
     let x = write(&folder, "one.npy", matrix(&[[1.0, 2.0]]));
     let out = folder.join("k.npz").display().to_string();
     refuses(
@@ -128,7 +117,7 @@ fn a_row_without_another_is_said_to_be_alone() {
 
 #[test]
 fn a_key_of_json_lines_that_is_not_read_is_named_with_what_it_holds() {
-    let folder = folder("keys");
+    let folder = folder("words/keys");
     let object = "{\"label\": \"ash\", \"vector\": {\"0\": 0.3, \"1\": -0.5}}\n\
                   {\"label\": \"birch\", \"vector\": {\"0\": 6.5, \"1\": 2.4}}\n";
     let file = write(&folder, "object.jsonl", object);
@@ -156,7 +145,7 @@ fn a_key_of_json_lines_that_is_not_read_is_named_with_what_it_holds() {
 
 #[test]
 fn the_nan_of_python_is_no_json_and_null_is_an_empty_cell() {
-    let folder = folder("nan");
+    let folder = folder("words/nan");
     let text = |cell: &str| {
         let row = |i: usize| {
             let value = if i == 3 {
@@ -227,7 +216,7 @@ fn lists() -> Vec<u8> {
 
 #[test]
 fn columns_of_parquet_that_are_not_read_are_said_with_what_they_hold() {
-    let folder = folder("parquet");
+    let folder = folder("words/parquet");
     let file = write(&folder, "train-00000-of-00002.parquet", lists());
     refuses(
         &["train", "--data", &file],
@@ -264,7 +253,7 @@ fn a_data_frame_among_the_matrices_of_anndata_is_called_so() {
     frame.create_dataset("CD3").with_f32_data(&[1.0, 2.0]);
     obsm.add_group(frame.finish());
     file.add_group(obsm.finish());
-    let folder = folder("frame");
+    let folder = folder("words/frame");
     let file = write(&folder, "cells.h5ad", file.finish().expect("is written"));
     let chosen = format!("{file}:obsm/protein_expression");
     let out = folder.join("k.npz").display().to_string();
@@ -279,7 +268,7 @@ fn a_data_frame_among_the_matrices_of_anndata_is_called_so() {
 
 #[test]
 fn files_of_other_endings_are_told_with_what_to_do() {
-    let folder = folder("endings");
+    let folder = folder("words/endings");
     for (name, parts) in [
         (
             "adult.data",
@@ -296,7 +285,7 @@ fn files_of_other_endings_are_told_with_what_to_do() {
 
 #[test]
 fn classes_of_one_row_are_not_mended_by_a_larger_test_side() {
-    let folder = folder("single");
+    let folder = folder("words/single");
     // One class has two rows, which train.
     let row = |i: usize| format!("{},{},c{}\n", i % 7, (i * i) % 11, i.min(58));
     let text: String = ["a,b,label\n".to_owned()]

@@ -6,12 +6,6 @@
 )]
 
 #[cfg(not(target_arch = "wasm32"))]
-mod mine;
-#[cfg(not(target_arch = "wasm32"))]
-mod peaks;
-#[cfg(not(target_arch = "wasm32"))]
-mod plot;
-#[cfg(not(target_arch = "wasm32"))]
 mod table;
 #[cfg(not(target_arch = "wasm32"))]
 mod train;
@@ -34,13 +28,11 @@ fn main() -> std::process::ExitCode {
 
 #[cfg(not(target_arch = "wasm32"))]
 mod native {
-    use std::path::PathBuf;
-
     use clap::Parser as _;
-    use nearfar::bench::{self, Line, Report, Shape, Sweep, Work};
+    use nearfar::bench::{self, Line, Pass, Report, Shape, Sweep, Work};
     use nearfar::{Engine, EngineChoice, EngineKind, Error, Result, TileShape};
 
-    use crate::{mine, peaks, plot, table, train};
+    use crate::{table, train};
 
     /// Time the kernels on this machine, each checked against the f64 reference first
     #[derive(Debug, clap::Parser)]
@@ -142,9 +134,6 @@ mod native {
         /// Columns of both [default: 64,128]
         #[arg(long, value_name = "LIST")]
         dim: Option<String>,
-        /// Draw GFLOP/s against the size
-        #[arg(long, value_name = "FILE.svg")]
-        plot: Option<PathBuf>,
     }
 
     impl What {
@@ -178,15 +167,6 @@ mod native {
                     .fold(Sweep::named(name), set),
             )
         }
-
-        fn plot(&self) -> Option<&PathBuf> {
-            match self {
-                Self::Train { .. } => None,
-                Self::Knn { sizes, .. }
-                | Self::Evaluate { sizes, .. }
-                | Self::Mining { sizes, .. } => sizes.plot.as_ref(),
-            }
-        }
     }
 
     pub(super) async fn bench() -> Result<()> {
@@ -217,9 +197,6 @@ mod native {
             return Ok(());
         }
         let report = options.measure(kind, trusted, sweep).await?;
-        if let Some(path) = options.what.as_ref().and_then(What::plot) {
-            plot::write(&report, path)?;
-        }
         table::print(&report, options.json);
         if options.kernels {
             table::print_kernels(&report);
@@ -291,14 +268,14 @@ mod native {
         let (line, peak) = bench::measure_peak(&engine).await?;
         report.peak_gflops = peak / 1e9;
         add(&mut report, line);
-        for line in peaks::measure(&engine).await? {
+        for line in bench::measure_bandwidth(&engine).await? {
             add(&mut report, line);
         }
         drop(engine);
-        for shape in [mine::SMALL, mine::LARGE] {
+        for shape in [Pass::SMALL, Pass::LARGE] {
             add(
                 &mut report,
-                mine::measure(&open().await?, &shape, peak).await?,
+                bench::measure_pass(&open().await?, &shape, peak).await?,
             );
         }
         let shape = |work, references, dim| Shape {

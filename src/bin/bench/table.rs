@@ -50,34 +50,36 @@ pub(crate) fn print(report: &Report, json: bool) {
         "memory"
     );
     for line in &report.lines {
-        let Line {
-            name,
-            median_ms,
-            p10_ms,
-            p90_ms,
-            rate,
-            ..
-        } = line;
-        let percent = |share: Option<f64>| text(share, |share| format!("{:.0} %", 100.0 * share));
-        let bytes = |bytes: Option<u64>| text(bytes, |bytes| Bytes(bytes).to_string());
-        let count = |count: Option<u64>| text(count, |count| count.to_string());
-        let device = text(line.device_ms, |ms| format!("{ms:.3}"));
-        let gflops = text(line.gflops, |gflops| format!("{gflops:.1}"));
-        let (share, there) = (
-            percent(line.share_of_peak),
-            percent(line.device_share_of_peak),
-        );
-        let scratch = bytes(line.scratch_bytes);
-        let [dispatches, submits, waits] = [line.dispatches, line.submits, line.waits].map(count);
-        let [sent, read] = [line.uploaded_bytes, line.fetched_bytes].map(bytes);
-        let memory = Bytes(line.memory_bytes).to_string();
-        let pml = text(line.pml_bytes, |[cube, list]| {
-            format!("; PML: {} or {}", Bytes(cube), Bytes(list))
-        });
-        println!(
-            "{name:<45} {median_ms:>10.3} {p10_ms:>10.3} {p90_ms:>10.3} {device:>10} {gflops:>8} {share:>7} {there:>7} {scratch:>9} {dispatches:>10} {submits:>7} {waits:>5} {sent:>9} {read:>9} {memory:>9}  {rate}{pml}"
-        );
+        println!("{}", row(line));
     }
+}
+
+/// A line of the table.
+fn row(line: &Line) -> String {
+    let Line {
+        name,
+        median_ms,
+        p10_ms,
+        p90_ms,
+        rate,
+        ..
+    } = line;
+    let percent = |share: Option<f64>| text(share, |share| format!("{:.0} %", 100.0 * share));
+    let bytes = |bytes: Option<u64>| text(bytes, |bytes| Bytes(bytes).to_string());
+    let count = |count: Option<u64>| text(count, |count| count.to_string());
+    let device = text(line.device_ms, |ms| format!("{ms:.3}"));
+    let gflops = text(line.gflops, |gflops| format!("{gflops:.1}"));
+    let [share, there] = [line.share_of_peak, line.device_share_of_peak].map(percent);
+    let scratch = bytes(line.scratch_bytes);
+    let [dispatches, submits, waits] = [line.dispatches, line.submits, line.waits].map(count);
+    let [sent, read] = [line.uploaded_bytes, line.fetched_bytes].map(bytes);
+    let memory = Bytes(line.memory_bytes).to_string();
+    let pml = text(line.pml_bytes, |[cube, list]| {
+        format!("; PML: {} or {}", Bytes(cube), Bytes(list))
+    });
+    format!(
+        "{name:<45} {median_ms:>10.3} {p10_ms:>10.3} {p90_ms:>10.3} {device:>10} {gflops:>8} {share:>7} {there:>7} {scratch:>9} {dispatches:>10} {submits:>7} {waits:>5} {sent:>9} {read:>9} {memory:>9}  {rate}{pml}"
+    )
 }
 
 /// Time of each kernel on the device, line by line.

@@ -2,8 +2,7 @@
 
 use std::rc::Rc;
 
-use nearfar::bench::{Line, Measured, check};
-use nearfar::kernels::triplet_margin::{Kind, Rule};
+use nearfar::bench::{Line, Measured, RULE, check};
 use nearfar::reference::{self, PairOfAnchor, PairsOfAnchor};
 use nearfar::{
     Dataset, Distance, Engine, Error, Labelled, Loss, Miner, Result, TrainConfig, Trainer,
@@ -89,6 +88,43 @@ pub(crate) fn workloads(losses: Option<&str>, memories: Option<&str>) -> Result<
     Ok(losses.into_iter().flat_map(of).collect())
 }
 
+impl Workload {
+    /// Random rows to train on, twice as many as the memory holds or more.
+    fn dataset(&self) -> Result<Dataset> {
+        let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(3);
+        let rows = 2 * self.memory.max(1024);
+        Dataset::new(Labelled {
+            name: "random".to_owned(),
+            values: (0..rows * self.dim)
+                .map(|_| rng.random_range(-1.0..1.0))
+                .collect(),
+            dim: self.dim,
+            labels: (0..rows)
+                .map(|_| rng.random_range(0..CLASSES).to_string())
+                .collect(),
+            ..Labelled::default()
+        })
+    }
+
+    fn config(&self, budget_bytes: u64) -> Result<TrainConfig> {
+        let config = TrainConfig {
+            test_fraction: 0.0,
+            validation_fraction: 0.0,
+            hidden_layers: vec![self.hidden],
+            embedding_size: self.embedding,
+            batch_size: self.batch,
+            memory_size: self.memory,
+            budget_bytes,
+            ..TrainConfig::default()
+        };
+        let mut config = config.with_set(&format!("loss.name={}", self.loss))?;
+        if config.loss.triplet_margin().is_none() {
+            config.miner = Miner::None;
+        }
+        Ok(config)
+    }
+}
+
 pub(crate) async fn measure(engine: Engine, recipe: &Workload, peak: f64) -> Result<Line> {
     let Workload {
         loss,
@@ -98,34 +134,8 @@ pub(crate) async fn measure(engine: Engine, recipe: &Workload, peak: f64) -> Res
         batch,
         memory,
     } = *recipe;
-    let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(3);
-    let rows = 2 * memory.max(1024);
-    let dataset = Rc::new(Dataset::new(Labelled {
-        name: "random".to_owned(),
-        values: (0..rows * dim)
-            .map(|_| rng.random_range(-1.0..1.0))
-            .collect(),
-        dim,
-        labels: (0..rows)
-            .map(|_| rng.random_range(0..CLASSES).to_string())
-            .collect(),
-        ..Labelled::default()
-    })?);
-    let config = TrainConfig {
-        test_fraction: 0.0,
-        validation_fraction: 0.0,
-        hidden_layers: vec![hidden],
-        embedding_size: embedding,
-        batch_size: batch,
-        memory_size: memory,
-        budget_bytes: engine.ledger().budget_bytes(),
-        ..TrainConfig::default()
-    };
-    let mut config = config.with_set(&format!("loss.name={loss}"))?;
-    if config.loss.triplet_margin().is_none() {
-        config.miner = Miner::None;
-    }
-    let mut trainer = Trainer::new(engine, Rc::clone(&dataset), config).await?;
+    let config = recipe.config(engine.ledger().budget_bytes())?;
+    let mut trainer = Trainer::new(engine, Rc::new(recipe.dataset()?), config).await?;
     verify(&mut trainer).await?;
     // The memory is full before anything is timed.
     while trainer.step() < (memory / batch) as u64 {
@@ -197,13 +207,7 @@ async fn verify(trainer: &mut Trainer) -> Result<()> {
         let near = off < 1e-4 * expected.max(1.0);
         return check(trainer.engine(), "the first step's loss", near);
     }
-    let rule = Rule {
-        distance: Distance::Cosine,
-        kind: Kind::Semihard,
-        miner_margin: 0.2,
-        loss_margin: 0.2,
-    };
-    let expected = reference::triplet_margin(&unit, &tags, &unit, &tags, dim, &rule);
+    let expected = reference::triplet_margin(&unit, &tags, &unit, &tags, dim, &RULE);
     let off = (report.loss - expected.loss).abs();
     check(trainer.engine(), "the first step's loss", off < 1e-4)?;
     check(

@@ -43,10 +43,11 @@ pub use hdf5::Hdf5File;
 #[cfg(all(feature = "hdf5", not(target_arch = "wasm32")))]
 pub use hdf5::add_embeddings;
 pub use named_file::NamedFile;
+pub(crate) use npy::NpyElement;
 pub(crate) use npy::array_header;
 #[cfg(not(target_arch = "wasm32"))]
 pub use npy::triplets_header;
-pub use npy::{NpyElement, matrix_header, write_matrix};
+pub use npy::{matrix_header, write_matrix};
 pub use npz::NpzWriter;
 pub use table::Table;
 pub use table_reader::TableReader;

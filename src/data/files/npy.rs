@@ -19,10 +19,11 @@ use crate::data::Texts;
 use crate::data::rows::missing;
 use crate::data::rows::texts::Gathered;
 
+pub(crate) use write::NpyElement;
 pub(crate) use write::array_header;
 #[cfg(not(target_arch = "wasm32"))]
 pub use write::triplets_header;
-pub use write::{NpyElement, matrix_header, write_matrix};
+pub use write::{matrix_header, write_matrix};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// NumPy itself refuses headers above 10,000 bytes.

@@ -17,7 +17,7 @@ pub(crate) use class_names::classes;
 pub use class_names::look_alike;
 pub use columns::Columns;
 pub use labelled::{Choice, Labelled, Labels};
-pub use left_out::LeftOut;
+pub(crate) use left_out::LeftOut;
 pub use missing::Missing;
 pub use notation::Marks;
 pub use roles::{ColumnRole, Role, TableColumn};

@@ -1,6 +1,7 @@
 //! Exact nearest neighbours: one search of all queries; the references stay on the device if its budget holds them.
 
-use super::{Found, Line, Measured, Shape, check, rows};
+use super::report::Found;
+use super::{Line, Measured, Shape, check, rows};
 use crate::base::error::Result;
 use crate::data::RowSource;
 use crate::engine::Engine;

@@ -2,8 +2,7 @@
 
 use web_time::Duration;
 
-use super::Times;
-use super::times::SHORTEST;
+use super::times::{SHORTEST, Times};
 use crate::base::error::Result;
 use crate::engine::gpu::{DeviceTime, KernelTime};
 use crate::engine::{Commands, Engine};
@@ -91,7 +90,7 @@ impl Measured {
     ///
     /// # Errors
     /// Those of the work.
-    pub async fn long(
+    pub(super) async fn long(
         engine: &Engine,
         mut work: impl AsyncFnMut(u32) -> Result<()>,
     ) -> Result<Self> {
@@ -133,7 +132,7 @@ impl Measured {
 ///
 /// # Errors
 /// As [`Engine::settle`].
-pub async fn repeat(
+pub(super) async fn repeat(
     engine: &Engine,
     times: u32,
     mut record: impl FnMut(&mut Commands),

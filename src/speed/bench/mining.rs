@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::side::Side;
 use super::sweep::Asked;
-use super::{Line, Measured, Shape, check, rows};
+use super::{Line, Measured, RULE, Shape, check, rows};
 use crate::base::error::Result;
 use crate::cpu::Distance;
 use crate::engine::Engine;
@@ -124,15 +124,9 @@ fn valid_of(anchors: &Side, known: &Side) -> u64 {
 async fn verify(engine: &Engine, asked: Asked, anchors: &Side, known: &Side) -> Result<()> {
     let (rows, references, dim) = (anchors.exact(), known.exact(), known.rows.dim());
     let (tags, known_tags) = (&anchors.tags, &known.tags);
-    let rule = Rule {
-        distance: Distance::Cosine,
-        kind: Kind::Semihard,
-        miner_margin: 0.2,
-        loss_margin: 0.2,
-    };
     if matches!(asked, Asked::Counts | Asked::Loss) {
         let actual = mined(engine, asked, anchors, known).await?;
-        let expected = reference::triplet_margin(&rows, tags, &references, known_tags, dim, &rule);
+        let expected = reference::triplet_margin(&rows, tags, &references, known_tags, dim, &RULE);
         let counts = [
             actual.mining.valid,
             actual.mining.semihard,
@@ -145,7 +139,7 @@ async fn verify(engine: &Engine, asked: Asked, anchors: &Side, known: &Side) -> 
     }
     let kind = match asked {
         Asked::Valid => Kind::Unmined,
-        _ => rule.kind,
+        _ => RULE.kind,
     };
     let expected = reference::triplets(
         &rows,
@@ -153,7 +147,7 @@ async fn verify(engine: &Engine, asked: Asked, anchors: &Side, known: &Side) -> 
         &references,
         known_tags,
         dim,
-        &Rule { kind, ..rule },
+        &Rule { kind, ..RULE },
     );
     let mut actual = Vec::new();
     let window = ListingSpec::WINDOW_BYTES;

@@ -7,24 +7,35 @@ mod evaluate;
 mod knn;
 mod measured;
 mod mining;
+mod pass;
 mod peak;
 mod report;
-pub mod rows;
+mod rows;
 mod side;
 mod sweep;
 mod times;
 
-pub use measured::{Measured, repeat};
-pub use peak::measure as measure_peak;
-pub use report::{Found, Line, Report, check};
-pub use sweep::{Asked, Shape, Sweep, Work};
-pub use times::Times;
+pub use measured::Measured;
+pub use pass::{Pass, measure as measure_pass};
+pub use peak::{measure_bandwidth, measure_peak};
+pub use report::{Line, Report, check};
+pub use sweep::{Shape, Sweep, Work};
 
 use crate::base::error::Result;
+use crate::cpu::Distance;
 use crate::engine::Engine;
 use crate::engine::device::EngineChoice;
+use crate::kernels::triplet_margin::{Kind, Rule};
 use crate::speed::device_speed::self_test;
 use crate::speed::tuning::tune;
+
+/// The triplets whose mining is measured, and their loss.
+pub const RULE: Rule = Rule {
+    distance: Distance::Cosine,
+    kind: Kind::Semihard,
+    miner_margin: 0.2,
+    loss_margin: 0.2,
+};
 
 /// Opens an engine whose speed is measured; a hardware GPU gets the fastest shape of tiles.
 ///

@@ -119,7 +119,7 @@ impl Line {
     }
 
     /// A line without counts, for work of which several runs share a submit.
-    pub fn without_counts(name: String, measured: &Measured) -> Self {
+    pub(super) fn without_counts(name: String, measured: &Measured) -> Self {
         let Measured {
             times,
             device,

@@ -2,12 +2,12 @@
 //! another language, bit for bit.
 
 /// Stream of the queries.
-pub const QUERIES: u32 = 1;
+pub(super) const QUERIES: u32 = 1;
 /// Stream of the references.
-pub const REFERENCES: u32 = 2;
+pub(super) const REFERENCES: u32 = 2;
 
 /// The `index`-th random word of a stream: the finalizer of `MurmurHash3` on a counter.
-pub fn word(stream: u32, index: u32) -> u32 {
+pub(super) fn word(stream: u32, index: u32) -> u32 {
     let mut word = stream.wrapping_mul(0x9e37_79b9).wrapping_add(index);
     word = (word ^ (word >> 16)).wrapping_mul(0x85eb_ca6b);
     word = (word ^ (word >> 13)).wrapping_mul(0xc2b2_ae35);
@@ -15,7 +15,7 @@ pub fn word(stream: u32, index: u32) -> u32 {
 }
 
 /// Values in [-1, 1), multiples of 2^-23: value `i` follows from word `i`.
-pub fn uniform(stream: u32, rows: usize, dim: usize) -> Vec<f32> {
+pub(super) fn uniform(stream: u32, rows: usize, dim: usize) -> Vec<f32> {
     let value = |i: usize| (word(stream, i as u32) >> 8) as f32 / (1 << 23) as f32 - 1.0;
     (0..rows * dim).map(value).collect()
 }
@@ -23,7 +23,7 @@ pub fn uniform(stream: u32, rows: usize, dim: usize) -> Vec<f32> {
 /// Rows of signs: as many values of one size as the largest power of four that `dim` holds, the rest 0.
 ///
 /// They are exactly unit and their inner products exact in f32, ties included, so that ranks must equal the reference's.
-pub fn signs(stream: u32, rows: usize, dim: usize) -> Vec<f32> {
+pub(super) fn signs(stream: u32, rows: usize, dim: usize) -> Vec<f32> {
     let count = 1 << (dim.ilog2() & !1);
     let size = 1.0 / f64::from(count as u32).sqrt() as f32;
     let mut values = vec![0.0; rows * dim];
@@ -38,7 +38,7 @@ pub fn signs(stream: u32, rows: usize, dim: usize) -> Vec<f32> {
 }
 
 /// A class for each row.
-pub fn labels(stream: u32, rows: usize, classes: usize) -> Vec<u32> {
+pub(super) fn labels(stream: u32, rows: usize, classes: usize) -> Vec<u32> {
     let label = |row: usize| word(!stream ^ 1 << 31, row as u32) % classes as u32;
     (0..rows).map(label).collect()
 }

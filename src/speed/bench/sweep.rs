@@ -296,12 +296,12 @@ impl Shape {
     }
 
     /// Queries times references.
-    pub fn pairs(&self) -> f64 {
+    fn pairs(&self) -> f64 {
         self.queries as f64 * self.references as f64
     }
 
     /// The work, in a word or two.
-    pub fn name(&self) -> &'static str {
+    fn name(&self) -> &'static str {
         match self.work {
             Work::Knn { .. } => "knn",
             Work::Evaluate { .. } => "evaluate",
@@ -311,18 +311,6 @@ impl Shape {
                 Asked::Valid => "list valid",
                 Asked::Mined => "list mined",
             },
-        }
-    }
-
-    /// The sizes that are constant along a curve: `64 dimensions, k 10`.
-    pub fn series(&self) -> String {
-        let dim = self.dim;
-        match self.work {
-            Work::Knn { k } => format!("{dim} dimensions, k {k}"),
-            Work::Evaluate { classes } => format!("{dim} dimensions, {classes} classes"),
-            Work::Mining { classes, .. } => {
-                format!("{}, {dim} dimensions, {classes} classes", self.name())
-            }
         }
     }
 }

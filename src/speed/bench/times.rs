@@ -11,7 +11,7 @@ const MOST: u32 = 1 << 20;
 
 /// Times of several repetitions. If the work is too short for the clock, each is the mean of several runs.
 #[derive(Clone, Debug)]
-pub struct Times {
+pub(super) struct Times {
     ascending: Vec<Duration>,
     each: u32,
     runs: u64,
@@ -61,7 +61,7 @@ impl Times {
     }
 
     /// Number of repetitions that were timed.
-    pub fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.ascending.len()
     }
 
@@ -73,11 +73,6 @@ impl Times {
     /// Number of runs in all.
     pub(super) fn runs(&self) -> u64 {
         self.runs
-    }
-
-    /// The median time, in seconds.
-    pub fn median_seconds(&self) -> f64 {
-        self.ms(0.5) / 1e3
     }
 
     /// The time that the fraction `part` of the repetitions took at most, in milliseconds.

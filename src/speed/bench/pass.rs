@@ -1,39 +1,41 @@
-//! The mining pass: counts, loss and gradient over all triplets of a batch and a memory.
+//! One mining pass, its kernels alone: counts, loss and gradient over all triplets of a batch and a memory.
 
-use nearfar::bench::{Line, Measured, check};
-use nearfar::kernels::ranks::{Block, Inputs, Row, SEGMENT, Scratch};
-use nearfar::kernels::triplet_margin::{Kind, Rule, TERMS, Total, mine, part_stride};
-use nearfar::{Distance, Engine, MemoryPlan, Purpose, Result, reference};
 use rand::{RngExt as _, SeedableRng as _};
 
+use super::{Line, Measured, RULE, check};
+use crate::base::error::Result;
+use crate::base::ledger::Purpose;
+use crate::base::plan::MemoryPlan;
+use crate::engine::{DeviceVec, Engine};
+use crate::kernels::ranks::{Block, Inputs, Row, SEGMENT, Scratch};
+use crate::kernels::triplet_margin::{TERMS, Total, mine, part_stride};
+use crate::reference;
+
 /// A batch against a memory.
-pub(crate) struct Shape {
+#[derive(Clone, Copy, Debug)]
+pub struct Pass {
     batch: usize,
     memory: usize,
     classes: u32,
 }
 
-/// The default demo.
-pub(crate) const SMALL: Shape = Shape {
-    batch: 32,
-    memory: 1024,
-    classes: 450,
-};
-/// A size at which PML's cube of labels x references x references has 2.7e11 cells.
-pub(crate) const LARGE: Shape = Shape {
-    batch: 64,
-    memory: 65_536,
-    classes: 100,
-};
+impl Pass {
+    /// The default demo.
+    pub const SMALL: Self = Self {
+        batch: 32,
+        memory: 1024,
+        classes: 450,
+    };
+    /// A size at which PML's cube of labels x references x references has 2.7e11 cells.
+    pub const LARGE: Self = Self {
+        batch: 64,
+        memory: 65_536,
+        classes: 100,
+    };
+}
 
 /// Rows of +-1/8: exactly unit, similarities exact in f32, so that the reference must be met exactly.
 const DIM: usize = 64;
-const RULE: Rule = Rule {
-    distance: Distance::Cosine,
-    kind: Kind::Semihard,
-    miner_margin: 0.2,
-    loss_margin: 0.2,
-};
 
 /// The memory of a step, and its batch: the rows that were stored last.
 struct Stored {
@@ -45,7 +47,7 @@ struct Stored {
 }
 
 impl Stored {
-    fn draw(shape: &Shape) -> Self {
+    fn draw(shape: &Pass) -> Self {
         let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(1);
         let bank: Vec<f32> = (0..shape.memory * DIM)
             .map(|_| if rng.random() { 0.125 } else { -0.125 })
@@ -75,7 +77,7 @@ impl Stored {
     }
 }
 
-fn plan(shape: &Shape, places: u32) -> MemoryPlan {
+fn plan(shape: &Pass, places: u32) -> MemoryPlan {
     let (batch, memory) = (shape.batch as u64, shape.memory as u64);
     let parts = memory.div_ceil(SEGMENT as u64) * batch * part_stride(DIM) as u64;
     MemoryPlan::default()
@@ -117,36 +119,61 @@ fn check_against_reference(
     Ok(expected.valid)
 }
 
-pub(crate) async fn measure(engine: &Engine, shape: &Shape, peak: f64) -> Result<Line> {
-    let Shape {
+/// Memory of a pass on the device.
+struct Buffers {
+    bank: DeviceVec<f32>,
+    tags: DeviceVec<[u32; 2]>,
+    anchors: DeviceVec<f32>,
+    rows: DeviceVec<Row>,
+    scratch: Scratch,
+    parts: DeviceVec<f32>,
+    gradient: DeviceVec<f32>,
+    words: DeviceVec<u32>,
+}
+
+impl Buffers {
+    async fn of(engine: &Engine, shape: &Pass, stored: &Stored) -> Result<Self> {
+        let plan = plan(shape, stored.places);
+        let mut workspace = engine.workspace("mining", &plan, "raise --budget").await?;
+        let mut buffers = Self {
+            bank: workspace.take("mine.bank"),
+            tags: workspace.take("mine.tags"),
+            anchors: workspace.take("mine.anchors"),
+            rows: workspace.take("mine.rows"),
+            scratch: Scratch {
+                thresholds: workspace.take("mine.thresholds"),
+                books: workspace.take("mine.books"),
+            },
+            parts: workspace.take("mine.parts"),
+            gradient: workspace.take("mine.gradient"),
+            words: workspace.take("mine.report"),
+        };
+        let anchors = &stored.bank[(shape.memory - shape.batch) * DIM..];
+        engine.upload(&mut buffers.bank, 0, &stored.bank).await?;
+        engine.upload(&mut buffers.tags, 0, &stored.tags).await?;
+        engine.upload(&mut buffers.anchors, 0, anchors).await?;
+        engine.upload(&mut buffers.rows, 0, &stored.batch).await?;
+        Ok(buffers)
+    }
+}
+
+/// Times the pass, and compares its results with the f64 reference.
+///
+/// # Errors
+/// As [`Engine::workspace`]; [`Error::Device`](crate::Error::Device) if a result is wrong.
+pub async fn measure(engine: &Engine, shape: &Pass, peak: f64) -> Result<Line> {
+    let Pass {
         batch,
         memory,
         classes,
     } = *shape;
     let stored = Stored::draw(shape);
-    let plan = plan(shape, stored.places);
-    let mut workspace = engine.workspace("mining", &plan, "raise --budget").await?;
-    let (mut bank, mut tags) = (workspace.take("mine.bank"), workspace.take("mine.tags"));
-    let (mut anchors, mut rows) = (workspace.take("mine.anchors"), workspace.take("mine.rows"));
-    let first = memory - batch;
-    engine.upload(&mut bank, 0, &stored.bank).await?;
-    engine.upload(&mut tags, 0, &stored.tags).await?;
-    engine
-        .upload(&mut anchors, 0, &stored.bank[first * DIM..])
-        .await?;
-    engine.upload(&mut rows, 0, &stored.batch).await?;
-    let mut scratch = Scratch {
-        thresholds: workspace.take("mine.thresholds"),
-        books: workspace.take("mine.books"),
-    };
-    let mut parts = workspace.take("mine.parts");
-    let mut gradient = workspace.take("mine.gradient");
-    let mut words = workspace.take::<u32>("mine.report");
+    let mut on = Buffers::of(engine, shape, &stored).await?;
     let inputs = Inputs {
-        anchors: &anchors,
-        references: &bank,
-        batch: &rows,
-        tags: &tags,
+        anchors: &on.anchors,
+        references: &on.bank,
+        batch: &on.rows,
+        tags: &on.tags,
     };
     let block = Block {
         first_row: 0,
@@ -160,7 +187,7 @@ pub(crate) async fn measure(engine: &Engine, shape: &Shape, peak: f64) -> Result
     let positives = positives.unwrap_or(0);
     let measured = Measured::of(engine, async || {
         let mut commands = engine.commands();
-        commands.upload(&mut words, 0, &vec![0; TERMS + batch]);
+        commands.upload(&mut on.words, 0, &vec![0; TERMS + batch]);
         mine(
             &mut commands,
             &block,
@@ -168,19 +195,19 @@ pub(crate) async fn measure(engine: &Engine, shape: &Shape, peak: f64) -> Result
             &RULE,
             memory,
             inputs,
-            &mut scratch,
-            &mut parts,
-            &mut gradient,
+            &mut on.scratch,
+            &mut on.parts,
+            &mut on.gradient,
             0,
             None,
-            &mut words,
+            &mut on.words,
         );
         engine.submit(commands);
         engine.settle().await
     })
     .await?;
-    let words = engine.read(&words, 0, TERMS as u64).await?;
-    let gradient = engine.read(&gradient, 0, (batch * DIM) as u64).await?;
+    let words = engine.read(&on.words, 0, TERMS as u64).await?;
+    let gradient = engine.read(&on.gradient, 0, (batch * DIM) as u64).await?;
     let valid = check_against_reference(engine, &stored, &words, &gradient)?;
 
     // Similarities, and as much again for the gradient of every negative with a weight.
