@@ -18,7 +18,6 @@ use crate::cpu::Distance;
 use crate::data::by_class::class_counts;
 use crate::engine::Engine;
 use crate::kernels;
-use crate::kernels::triplet_margin::TERMS;
 use crate::mining::mining_pass::{MiningPass, Rounds};
 use crate::rules::losses::Loss;
 use crate::rules::miners::{Miner, MiningCounts};
@@ -170,8 +169,7 @@ pub async fn mine_into(
         progress(done as u64, spec.anchors as u64);
         engine.breathe().await?;
     }
-    let report = engine.read(&phase.report, 0, TERMS as u64).await?;
-    let counts = rule.counts(miner, &report, spec.anchors);
+    let counts = rule.counts(miner, &phase.counts, spec.anchors);
     phase.mined(&rule, counts, loss, anchors, known).await
 }
 

@@ -5,7 +5,7 @@ use super::{Mined, Wanted};
 use crate::base::error::Result;
 use crate::base::forecast::Path;
 use crate::cpu::ranks::rows_of_all_cores;
-use crate::engine::pace::Pace;
+use crate::engine::pace::{Pace, Slices};
 use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::kernels::ranks::{Block, Inputs, NO_ID, Row};
 use crate::kernels::stride;
@@ -34,7 +34,9 @@ pub(super) struct Phase<'a> {
     pub(super) pass: MiningPass,
     gradient: DeviceVec<f32>,
     shares: DeviceVec<f32>,
-    pub(super) report: DeviceVec<u32>,
+    report: DeviceVec<u32>,
+    /// The report's counts, as of the last block.
+    pub(super) counts: Vec<u32>,
     pub(super) pace: Pace,
     pulls: Pulls,
 }
@@ -58,6 +60,7 @@ impl<'a> Phase<'a> {
             gradient: workspace.take("mine.gradient"),
             shares: workspace.take("mine.shares"),
             report: workspace.take("mine.report"),
+            counts: Vec::new(),
             pace: Pace::of(engine),
             pulls: Pulls::default(),
         }
@@ -164,7 +167,7 @@ impl<'a> Phase<'a> {
         Ok(())
     }
 
-    /// Reads the results of a block of anchors, as far as they are wanted.
+    /// Reads the counts and what else is wanted of a block of anchors.
     pub(super) async fn read_block(
         &mut self,
         rows: usize,
@@ -174,29 +177,33 @@ impl<'a> Phase<'a> {
         let pulls = &mut self.pulls;
         let stride = stride(self.spec.dim);
         let count = (rows * stride) as u64;
-        let gradient = matches!(wanted, Wanted::Gradient(_));
-        match (wanted, rule) {
-            (Wanted::Counts | Wanted::Pairs, _) => self.engine.settle().await,
-            (_, MiningRule::Ranks(rule)) => {
-                let pulled = self.engine.read(&self.gradient, 0, count).await?;
-                let unit = self.engine.read(&self.anchors, 0, count).await?;
-                let terms = self.engine.read(&self.report, TERMS as u64, rows as u64);
-                pulls.add_along(&unit, &pulled, &terms.await?, rule.scale(false), stride);
-                pulls.add(&pulled, stride, self.spec.dim);
-                Ok(())
+        let along = matches!(rule, MiningRule::Ranks(_)) && wanted.loss().is_some();
+        let gradient = along || matches!(wanted, Wanted::Gradient(_));
+        let counts = |wanted: bool| if wanted { count } else { 0 };
+        // In one wait for all.
+        let mut slices = Slices::new(self.engine, &mut self.pace);
+        let report = (TERMS + rows) as u64;
+        let report = slices.fetch(&self.report, 0, report).await?;
+        let pulled = slices.fetch(&self.gradient, 0, counts(gradient)).await?;
+        let unit = slices.fetch(&self.anchors, 0, counts(along)).await?;
+        slices.leave_untimed();
+        slices.collect().await?;
+        let (pulled, unit) = (slices.take(pulled), slices.take(unit));
+        self.counts = slices.take(report);
+        let terms = self.counts.split_off(TERMS);
+        match rule {
+            MiningRule::Ranks(rule) if along => {
+                pulls.add_along(&unit, &pulled, &terms, rule.scale(false), stride);
             }
-            (_, MiningRule::Rows(_)) => {
-                let losses = self.engine.read(&self.report, TERMS as u64, rows as u64);
-                for bits in losses.await? {
+            MiningRule::Rows(_) if wanted.loss().is_some() => {
+                for bits in terms {
                     pulls.sum += f64::from(f32::from_bits(bits));
                 }
-                if gradient {
-                    let pulled = self.engine.read(&self.gradient, 0, count).await?;
-                    pulls.add(&pulled, stride, self.spec.dim);
-                }
-                Ok(())
             }
+            _ => {}
         }
+        pulls.add(&pulled, stride, self.spec.dim);
+        Ok(())
     }
 
     /// Counts, loss and gradients of all blocks.

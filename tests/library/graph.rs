@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 const CEILINGS: [(&str, usize); 10] = [
     ("rooms in lib.rs", 17),
     ("arrows between rooms", 88),
-    ("files in circles, src", 23),
-    ("files in circles, web/src", 16),
-    ("files over 600 lines", 20),
+    ("files in circles, src", 0),
+    ("files in circles, web/src", 0),
+    ("files over 600 lines", 0),
     ("functions over 100 lines", 0),
-    ("functions over 60 lines", 99),
-    ("names that lib.rs hands out", 231),
-    ("lines of src", 73_400),
+    ("functions over 60 lines", 17),
+    ("names that lib.rs hands out", 208),
+    ("lines of src", 74_800),
     ("lines of README.md", 250),
 ];
 

@@ -4,6 +4,8 @@
     reason = "wgpu has no other way to compile a shader without its runtime checks"
 )]
 
+use crate::engine::device::EngineChoice;
+
 /// Checks that a shader is compiled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Checks {
@@ -13,6 +15,16 @@ pub(super) enum Checks {
     AllButLoops,
     /// None: for measurements.
     None,
+}
+
+impl Checks {
+    pub(super) fn of(choice: &EngineChoice) -> Self {
+        match (choice.trusted, choice.guards_loops) {
+            (true, _) => Self::None,
+            (false, true) => Self::All,
+            (false, false) => Self::AllButLoops,
+        }
+    }
 }
 
 /// Compiles a shader of this crate; in a browser always with all checks.
