@@ -5,19 +5,19 @@
 //   nearer    = larger similarity, then smaller id; thresholds ascend, the nearest positive comes last
 //   gap g of a row with P positives = the negatives nearer than thresholds 0 .. g and not nearer than the rest
 //
-// clear             one workgroup a row              the row's P + 1 books = 0
+// clear             one workgroup a row              the row's P + 1 gap counts = 0
 // find              one workgroup per 8 rows, span   thresholds[offset ..] of its positives, unordered; the lowest book counts them
 // order             one workgroup per row and run    each run of RUN thresholds sorted; the lowest book = 0
 // exchange_far      one invocation a pair            one stage of a bitonic sort across runs
 // merge             one workgroup per row and run    the stages after it, within runs: exchange_far and merge make longer runs
-// pack              one invocation per four counts   packed_books[i] = books 4 i to 4 i + 3, 16 bits each
+// pack              one invocation per four counts   packed_gap_counts[i] = gap counts 4 i to 4 i + 3, 16 bits each
 // sort_thresholds   one workgroup a row              clear, find and order, if one span and one run hold everything
-// strip, tile       see tile.wgsl                    books[offset + g], all gaps but the lowest: subtract to get that
+// strip, tile       see tile.wgsl                    gap_counts[offset + g], all gaps but the lowest: subtract to get that
 //
 // No loop that others wait for goes round more than 1,024 times, and no invocation takes more than some ten thousand steps:
 // software adapters end all loops of one after 65,536 steps together.
 //
-// Books are integers that only grow by commuting atomics: their order does not matter. kernels/triplet_margin.rs puts this
+// Gap counts are integers that only grow by commuting atomics: their order does not matter. kernels/triplet_margin.rs puts this
 // text and tile.wgsl before its own.
 
 struct Params {
@@ -56,11 +56,11 @@ struct Params {
 @group(0) @binding(4) var<storage, read> tags: array<vec2u>;   // (label, id) of each reference
 @group(0) @binding(5) var<storage, read_write> thresholds: array<vec2u>;  // (similarity's bits, id)
 @group(0) @binding(5) var<storage, read> ordered: array<vec2u>;           // the same, once sorted
-@group(0) @binding(6) var<storage, read_write> books: array<atomic<u32>>;
+@group(0) @binding(6) var<storage, read_write> gap_counts: array<atomic<u32>>;
 
 // In pack only.
 @group(0) @binding(1) var<storage, read_write> book_words: array<u32>;
-@group(0) @binding(2) var<storage, read_write> packed_books: array<vec2u>;
+@group(0) @binding(2) var<storage, read_write> packed_gap_counts: array<vec2u>;
 
 const SHARING = 8u;          // rows that look at the same tags together, in find
 const RUN = 1024u;           // thresholds that one workgroup sorts, 4 an invocation
@@ -85,9 +85,9 @@ fn exchange(low: u32, high: u32, end: u32) {
   }
 }
 
-fn clear_books(row: vec4u, lane: u32) {
+fn clear_gap_counts(row: vec4u, lane: u32) {
   for (var g = lane; g <= row.w; g += WORKGROUP_SIZE) {
-    atomicStore(&books[row.z + g], 0u);
+    atomicStore(&gap_counts[row.z + g], 0u);
   }
 }
 
@@ -113,7 +113,7 @@ fn find_positives(i: u32, last: u32, first: u32, end: u32, lane: u32) {
     for (var o = i; o < last; o++) {
       let row = batch[params.batch + o];
       if is_class(tag.x ^ row.x) && tag.y != row.y && is_apart(tag.x ^ row.x) {
-        let found = atomicAdd(&books[row.z], 1u);
+        let found = atomicAdd(&gap_counts[row.z], 1u);
         thresholds[row.z + found] = vec2u(bitcast<u32>(similarity(params.first_row + o, r)), tag.y);
       }
     }
@@ -201,7 +201,7 @@ fn clear(
 ) {
   let i = group.x + group.y * groups.x;
   if i < params.rows {
-    clear_books(batch[params.batch + i], lane);
+    clear_gap_counts(batch[params.batch + i], lane);
   }
 }
 
@@ -232,7 +232,7 @@ fn order(
   }
   let row = batch[params.batch + i];
   if g % params.groups == 0u && lane == 0u {
-    atomicStore(&books[row.z], 0u);
+    atomicStore(&gap_counts[row.z], 0u);
   }
   let run = run_of(row, g % params.groups);
   order_thresholds(run.first, run.count, lane);
@@ -277,7 +277,7 @@ fn pack(
   let first = 4u * i;
   if first < params.size {
     let last = params.size - 1u;  // past it anything does
-    packed_books[i] = vec2u(
+    packed_gap_counts[i] = vec2u(
       book_words[first] | (book_words[min(first + 1u, last)] << 16u),
       book_words[min(first + 2u, last)] | (book_words[min(first + 3u, last)] << 16u),
     );
@@ -295,13 +295,13 @@ fn sort_thresholds(
     return;
   }
   let row = batch[params.batch + i];
-  clear_books(row, lane);
+  clear_gap_counts(row, lane);
   storageBarrier();  // the count starts at 0
   find_positives(i, i + 1u, 0u, params.references, lane);
   storageBarrier();  // all positives are there, in any order, before they are sorted
   order_thresholds(row.z, row.w, lane);
   if lane == 0u {
-    atomicStore(&books[row.z], 0u);
+    atomicStore(&gap_counts[row.z], 0u);
   }
 }
 
@@ -330,7 +330,7 @@ fn note(about: vec4u, i: u32, s: f32) {
   }
   let gap = farther(about, vec2u(bitcast<u32>(s), tag.y));
   if gap > 0u {
-    atomicAdd(&books[about.z + gap], 1u);
+    atomicAdd(&gap_counts[about.z + gap], 1u);
   }
 }
 

@@ -19,7 +19,7 @@
 
 const SEGMENT = 256u;
 const OWNERS = 8u;  // rows that one workgroup serves
-const TOGETHER = 16u;  // invocations whose books are summed together
+const TOGETHER = 16u;  // invocations whose gap counts are summed together
 const AHEAD = 8u;      // parts that are on their way at once
 const FARTHEST = 1024u;  // how far from its place a threshold is looked for
 
@@ -53,7 +53,7 @@ var<workgroup> weights: array<array<f32, OWNERS>, SEGMENT>;  // 8 KiB
 var<workgroup> tally: array<atomic<u32>, TOTALS>;                   // the workgroup's totals, 40 bytes
 var<workgroup> pairs: array<atomic<u32>, 2u * BINS>;                // its pairs, 512 bytes
 // In finish:
-var<workgroup> before: array<u32, WORKGROUP_SIZE>;                  // the sum of each invocation's books, 1 KiB at most
+var<workgroup> before: array<u32, WORKGROUP_SIZE>;                  // the sum of each invocation's gap counts, 1 KiB at most
 var<workgroup> before_groups: array<u32, WORKGROUP_SIZE / TOGETHER>;  // of TOGETHER invocations, 64 bytes at most
 var<workgroup> sums: array<vec4f, WORKGROUP_SIZE>;                  // of each invocation's positives, 4 KiB at most
 
@@ -241,8 +241,8 @@ fn mine(
         if tag.x != row.x && row.w > 0u {
           let m = meet(row, s[o]);
           if m.low < m.high {
-            atomicAdd(&books[row.z + m.low], 1u);
-            atomicSub(&books[row.z + m.high], 1u);
+            atomicAdd(&gap_counts[row.z + m.low], 1u);
+            atomicSub(&gap_counts[row.z + m.high], 1u);
             weight = f32(m.high - m.low) * slope(s[o]);
           }
           counts[VALID / 2u] += row.w;
@@ -296,14 +296,14 @@ fn mine(
   }
 }
 
-/// Turns the row's books into their prefix sum; each invocation has a run of consecutive ones. Called in uniform control flow.
-fn sum_books(row: vec4u, lane: u32) {
+/// Turns the row's gap counts into their prefix sum; each invocation has a run of consecutive ones. Called in uniform control flow.
+fn sum_gap_counts(row: vec4u, lane: u32) {
   let share = (row.w + WORKGROUP_SIZE - 1u) / WORKGROUP_SIZE;
   let first = min(lane * share, row.w);
   let end = min(first + share, row.w);
   var own = 0u;
   for (var p = first; p < end; p++) {
-    own += atomicLoad(&books[row.z + p]);
+    own += atomicLoad(&gap_counts[row.z + p]);
   }
   before[lane] = own;
   workgroupBarrier();  // every share is summed before they are added
@@ -324,8 +324,8 @@ fn sum_books(row: vec4u, lane: u32) {
     c += before[i];
   }
   for (var p = first; p < end; p++) {
-    c += atomicLoad(&books[row.z + p]);
-    atomicStore(&books[row.z + p], c);
+    c += atomicLoad(&gap_counts[row.z + p]);
+    atomicStore(&gap_counts[row.z + p], c);
   }
 }
 
@@ -334,7 +334,7 @@ fn pull_of_positives(row: vec4u, start: u32, end: u32, k: u32) -> vec4f {
   var sum = vec4f();
   for (var p = start; p < min(start + SEGMENT, end); p++) {
     let positive = ordered[row.z + p];
-    let weight = -f32(atomicLoad(&books[row.z + p])) * slope(bitcast<f32>(positive.x));
+    let weight = -f32(atomicLoad(&gap_counts[row.z + p])) * slope(bitcast<f32>(positive.x));
     sum = fma(vec4f(weight), component(positive.y % params.capacity, k), sum);
   }
   return sum;
@@ -353,7 +353,7 @@ fn finish(
   let row = batch[params.batch + i];
   let is_first = params.first_part == 0u && params.first_positive == 0u;
   if is_first {
-    sum_books(row, lane);
+    sum_gap_counts(row, lane);
   }
   storageBarrier();  // every c is there before it is used
   let width = params.stride + 1u;
@@ -447,7 +447,7 @@ fn share_with_references(
           weight = f32(m.high - m.low) * slope(s);
         } else if tag.y != row.y {
           let at = row.z + place_of(row, s, tag.y);
-          weight = -f32(atomicLoad(&books[at])) * slope(bitcast<f32>(ordered[at].x));
+          weight = -f32(atomicLoad(&gap_counts[at])) * slope(bitcast<f32>(ordered[at].x));
         }
       }
       weights[lane][o] = weight;

@@ -20,7 +20,7 @@ pub struct Rate {
 /// Method by which triplets are mined; it follows from miner and loss alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Path {
+pub enum MiningMethod {
     /// By the ranks of the positives among all references: triplets are counted, none is looked at.
     #[default]
     Ranks,
@@ -51,10 +51,10 @@ pub struct Forecast {
     pub predicted_ms: f64,
     /// Method by which triplets are mined, if any are.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<Path>,
+    pub path: Option<MiningMethod>,
 }
 
-impl Path {
+impl MiningMethod {
     /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {

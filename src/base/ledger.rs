@@ -142,7 +142,7 @@ impl fmt::Display for Bytes {
 }
 
 #[derive(Debug, Default)]
-struct Books {
+struct Account {
     budget: u64,
     live: u64,
     returning: u64,
@@ -151,16 +151,16 @@ struct Books {
     by_label: BTreeMap<String, u64>,
 }
 
-/// The account of one engine's memory; clones share the same books.
+/// The account of one engine's memory; clones share the same account.
 #[derive(Clone, Debug)]
-pub struct MemoryLedger(Rc<RefCell<Books>>);
+pub struct MemoryLedger(Rc<RefCell<Account>>);
 
 impl MemoryLedger {
-    /// Opens the books with a budget in bytes.
+    /// Opens the account with a budget in bytes.
     pub fn new(budget_bytes: u64) -> Self {
-        Self(Rc::new(RefCell::new(Books {
+        Self(Rc::new(RefCell::new(Account {
             budget: budget_bytes,
-            ..Books::default()
+            ..Account::default()
         })))
     }
 
@@ -183,11 +183,11 @@ impl MemoryLedger {
                 budget_bytes: self.budget_bytes(),
             });
         }
-        let mut books = self.0.borrow_mut();
-        books.live += bytes;
-        books.peak = books.peak.max(books.live + books.returning);
-        *books.by_purpose.entry(purpose).or_default() += bytes;
-        *books.by_label.entry(label.to_owned()).or_default() += bytes;
+        let mut account = self.0.borrow_mut();
+        account.live += bytes;
+        account.peak = account.peak.max(account.live + account.returning);
+        *account.by_purpose.entry(purpose).or_default() += bytes;
+        *account.by_label.entry(label.to_owned()).or_default() += bytes;
         Ok(Reservation {
             ledger: self.clone(),
             purpose,
@@ -204,8 +204,8 @@ impl MemoryLedger {
 
     /// Bytes of the budget that are neither live nor returning.
     pub fn free_bytes(&self) -> u64 {
-        let books = self.0.borrow();
-        books.budget - books.live - books.returning
+        let account = self.0.borrow();
+        account.budget - account.live - account.returning
     }
 
     /// Bytes held by buffers in use.
@@ -225,8 +225,8 @@ impl MemoryLedger {
 
     /// Restarts the peak at the bytes that are live or returning now.
     pub fn restart_peak(&self) {
-        let mut books = self.0.borrow_mut();
-        books.peak = books.live + books.returning;
+        let mut account = self.0.borrow_mut();
+        account.peak = account.live + account.returning;
     }
 
     /// Live bytes of each purpose that has any.
@@ -261,11 +261,11 @@ impl Reservation {
         if std::mem::replace(&mut self.returning, true) {
             return;
         }
-        let mut books = self.ledger.0.borrow_mut();
-        books.live -= self.bytes;
-        books.returning += self.bytes;
-        subtract(&mut books.by_purpose, &self.purpose, self.bytes);
-        subtract(&mut books.by_label, &self.label, self.bytes);
+        let mut account = self.ledger.0.borrow_mut();
+        account.live -= self.bytes;
+        account.returning += self.bytes;
+        subtract(&mut account.by_purpose, &self.purpose, self.bytes);
+        subtract(&mut account.by_label, &self.label, self.bytes);
     }
 }
 

@@ -25,7 +25,7 @@ pub const NOTHING: [u32; 2] = [(-2.0f32).to_bits(), u32::MAX];
 /// Bounds of one query of a search.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-pub struct Asked {
+pub struct QueryBound {
     /// Its own id, which is left out; `u32::MAX` if it is no reference.
     pub id: u32,
     /// `[similarity's bits, id]`: only references farther than this are looked at.
@@ -34,7 +34,7 @@ pub struct Asked {
     pub padding: u32,
 }
 
-impl Asked {
+impl QueryBound {
     /// Bounds for the nearest of all references but `id`.
     pub fn first(id: u32) -> Self {
         Self::after(id, [2.0f32.to_bits(), 0])
@@ -92,7 +92,7 @@ pub fn search(
     visits: Range<usize>,
     queries: &[f32],
     references: &[f32],
-    asked: &[Asked],
+    asked: &[QueryBound],
     kept: &mut [[u32; 2]],
     survivors: &mut [[u32; 2]],
 ) {
@@ -146,7 +146,7 @@ pub fn search(
 /// Panels of queries; each query has `stride` floats, keeps `k` neighbours and has room for `room` survivors.
 fn panels<'a>(
     queries: &[f32],
-    asked: &'a [Asked],
+    asked: &'a [QueryBound],
     kept: &'a mut [[u32; 2]],
     survivors: &'a mut [[u32; 2]],
     [stride, k, room]: [usize; 3],
@@ -170,7 +170,7 @@ fn panels<'a>(
 /// A few queries, with their neighbours and survivors.
 struct Panel<'a> {
     lanes: Vec<[f32; PANEL]>,
-    asked: &'a [Asked],
+    asked: &'a [QueryBound],
     kept: Vec<&'a mut [[u32; 2]]>,
     survivors: Vec<&'a mut [[u32; 2]]>,
     counts: [usize; PANEL],
@@ -181,7 +181,7 @@ struct Panel<'a> {
 impl<'a> Panel<'a> {
     fn new(
         lanes: Vec<[f32; PANEL]>,
-        asked: &'a [Asked],
+        asked: &'a [QueryBound],
         kept: ChunksMut<'a, [u32; 2]>,
         survivors: ChunksMut<'a, [u32; 2]>,
     ) -> Self {
@@ -239,7 +239,7 @@ impl<'a> Panel<'a> {
 }
 
 /// Tells if a reference is within a query's bounds and nearer than the last neighbour that is kept.
-fn admits(asked: &Asked, last: [u32; 2], entry: [u32; 2]) -> bool {
+fn admits(asked: &QueryBound, last: [u32; 2], entry: [u32; 2]) -> bool {
     nearness(entry) > nearness(last)
         && entry[1] != asked.id
         && nearness(entry) < nearness(asked.after)

@@ -13,18 +13,18 @@ pub mod knn;
 pub mod normalize;
 pub mod optimizer;
 pub mod pair_counts;
+pub mod pair_gradient;
 pub mod parallel;
 pub mod peaks;
-pub mod pull;
 pub mod ranks;
 pub mod row_loss;
 pub mod row_weights;
 pub mod select;
 pub mod similarities;
 pub mod tile;
+pub mod triplet_loss;
 pub mod triplet_margin;
 pub mod triplets;
-pub mod weigh;
 
 pub use distance::Distance;
 

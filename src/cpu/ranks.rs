@@ -23,7 +23,7 @@ pub struct Row {
     pub label: u32,
     /// Its id: the reference with the same id is its own stored copy. [`NO_ID`] if it has none.
     pub id: u32,
-    /// Start of its thresholds and books in the block's: the sum of `positives + 1` of the block's rows before it.
+    /// Start of its thresholds and gap counts in the block's: the sum of `positives + 1` of the block's rows before it.
     pub offset: u32,
     /// Number of its positives: references with its class and another id, of other groups.
     pub positives: u32,
@@ -115,14 +115,14 @@ pub struct Slices<'a> {
     pub tags: &'a [[u32; 2]],
 }
 
-/// A few rows of the block, with their thresholds and books.
+/// A few rows of the block, with their thresholds and gap counts.
 pub(super) struct Panel<'a> {
     pub(super) rows: &'a [Row],
     /// Their unit rows.
     pub(super) anchors: &'a [f32],
-    /// Their thresholds and books, from the `offset` of the first row on.
+    /// Their thresholds and gap counts, from the `offset` of the first row on.
     pub(super) thresholds: &'a mut [[u32; 2]],
-    pub(super) books: &'a mut [u32],
+    pub(super) gap_counts: &'a mut [u32],
 }
 
 impl<'a> Panel<'a> {
@@ -131,10 +131,10 @@ impl<'a> Panel<'a> {
         block: &Block,
         inputs: Slices<'a>,
         thresholds: &'a mut [[u32; 2]],
-        books: &'a mut [u32],
+        gap_counts: &'a mut [u32],
     ) -> Vec<Self> {
         let most = rows_of_a_part(block.rows, block.operations(), PANEL);
-        Self::parts(block, most, inputs, thresholds, books)
+        Self::parts(block, most, inputs, thresholds, gap_counts)
     }
 
     /// Cuts the block into parts of `most` rows.
@@ -143,7 +143,7 @@ impl<'a> Panel<'a> {
         most: usize,
         inputs: Slices<'a>,
         mut thresholds: &'a mut [[u32; 2]],
-        mut books: &'a mut [u32],
+        mut gap_counts: &'a mut [u32],
     ) -> Vec<Self> {
         let rows = &inputs.batch[block.batch..][..block.rows];
         let anchors = inputs.anchors[block.first_row * block.stride..].chunks(most * block.stride);
@@ -158,7 +158,7 @@ impl<'a> Panel<'a> {
                     rows,
                     anchors: &anchors[..rows.len() * block.stride],
                     thresholds: split(&mut thresholds, start - taken, end - start),
-                    books: split(&mut books, start - taken, end - start),
+                    gap_counts: split(&mut gap_counts, start - taken, end - start),
                 };
                 taken = end;
                 panel
@@ -166,17 +166,17 @@ impl<'a> Panel<'a> {
             .collect()
     }
 
-    /// Thresholds and books of each row, in their order.
+    /// Thresholds and gap counts of each row, in their order.
     pub(super) fn rows_mut(&mut self) -> impl Iterator<Item = (Row, &mut [[u32; 2]], &mut [u32])> {
-        let (mut thresholds, mut books) = (&mut *self.thresholds, &mut *self.books);
+        let (mut thresholds, mut gap_counts) = (&mut *self.thresholds, &mut *self.gap_counts);
         let mut taken = self.rows[0].offset as usize;
         self.rows.iter().map(move |row| {
             let (start, positives) = (row.offset as usize, row.positives as usize);
             let skip = start - taken;
             taken = start + positives + 1;
             let own = split(&mut thresholds, skip, positives + 1);
-            let books = split(&mut books, skip, positives + 1);
-            (*row, &mut own[..positives], books)
+            let gap_counts = split(&mut gap_counts, skip, positives + 1);
+            (*row, &mut own[..positives], gap_counts)
         })
     }
 }
@@ -188,10 +188,10 @@ fn split<'a, T>(rest: &mut &'a mut [T], skip: usize, count: usize) -> &'a mut [T
     taken
 }
 
-/// Empties the books of every row of the block.
-pub fn clear(block: &Block, inputs: Slices<'_>, books: &mut [u32]) {
+/// Empties the gap counts of every row of the block.
+pub fn clear(block: &Block, inputs: Slices<'_>, gap_counts: &mut [u32]) {
     for row in &inputs.batch[block.batch..][..block.rows] {
-        books[row.offset as usize..][..=row.positives as usize].fill(0);
+        gap_counts[row.offset as usize..][..=row.positives as usize].fill(0);
     }
 }
 
@@ -202,50 +202,61 @@ pub fn find(
     labels: LabelBits,
     inputs: Slices<'_>,
     thresholds: &mut [[u32; 2]],
-    books: &mut [u32],
+    gap_counts: &mut [u32],
 ) {
     let tags = &inputs.tags[block.first_reference..][..block.references];
-    map(Panel::all(block, inputs, thresholds, books), |mut panel| {
-        let (anchors, own) = (panel.anchors, panel.rows);
-        let mut places = (block.first_reference..)
-            .zip(tags)
-            .filter(|(_, [label, id])| {
-                // Without a branch for each row.
-                own.iter().fold(false, |any, row| {
-                    any | labels.is_positive(row.label, *label)
-                }) && ids.contains(id)
-            })
-            .map(|(place, _)| place);
-        let anchors = lanes(anchors, block.stride);
-        let mut rows: Vec<_> = panel.rows_mut().collect();
-        let mut s = [[0.0; PANEL]; SEGMENT];
-        loop {
-            let places: Vec<usize> = places.by_ref().take(SEGMENT).collect();
-            if places.is_empty() {
-                break;
-            }
-            similarities(&anchors, inputs.references, &places, &mut s);
-            for (lane, (row, thresholds, books)) in rows.iter_mut().enumerate() {
-                for (place, s) in places.iter().zip(&s) {
-                    let [label, id] = inputs.tags[*place];
-                    if labels.is_positive(row.label, label) && id != row.id {
-                        thresholds[books[0] as usize] = [s[lane].to_bits(), id];
-                        books[0] += 1;
+    map(
+        Panel::all(block, inputs, thresholds, gap_counts),
+        |mut panel| {
+            let (anchors, own) = (panel.anchors, panel.rows);
+            let mut places = (block.first_reference..)
+                .zip(tags)
+                .filter(|(_, [label, id])| {
+                    // Without a branch for each row.
+                    own.iter().fold(false, |any, row| {
+                        any | labels.is_positive(row.label, *label)
+                    }) && ids.contains(id)
+                })
+                .map(|(place, _)| place);
+            let anchors = lanes(anchors, block.stride);
+            let mut rows: Vec<_> = panel.rows_mut().collect();
+            let mut s = [[0.0; PANEL]; SEGMENT];
+            loop {
+                let places: Vec<usize> = places.by_ref().take(SEGMENT).collect();
+                if places.is_empty() {
+                    break;
+                }
+                similarities(&anchors, inputs.references, &places, &mut s);
+                for (lane, (row, thresholds, gap_counts)) in rows.iter_mut().enumerate() {
+                    for (place, s) in places.iter().zip(&s) {
+                        let [label, id] = inputs.tags[*place];
+                        if labels.is_positive(row.label, label) && id != row.id {
+                            thresholds[gap_counts[0] as usize] = [s[lane].to_bits(), id];
+                            gap_counts[0] += 1;
+                        }
                     }
                 }
             }
-        }
-    });
+        },
+    );
 }
 
 /// Sorts the thresholds of every row, the farthest first, and leaves them as numbers that sort by nearness for [`gaps`].
-pub fn order(block: &Block, inputs: Slices<'_>, thresholds: &mut [[u32; 2]], books: &mut [u32]) {
-    map(Panel::all(block, inputs, thresholds, books), |mut panel| {
-        for (_, thresholds, books) in panel.rows_mut() {
-            sort(thresholds);
-            books[0] = 0;
-        }
-    });
+pub fn order(
+    block: &Block,
+    inputs: Slices<'_>,
+    thresholds: &mut [[u32; 2]],
+    gap_counts: &mut [u32],
+) {
+    map(
+        Panel::all(block, inputs, thresholds, gap_counts),
+        |mut panel| {
+            for (_, thresholds, gap_counts) in panel.rows_mut() {
+                sort(thresholds);
+                gap_counts[0] = 0;
+            }
+        },
+    );
 }
 
 /// Sorts thresholds as [`order`] leaves them.
@@ -261,27 +272,30 @@ pub fn sort_thresholds(
     block: &Block,
     inputs: Slices<'_>,
     thresholds: &mut [[u32; 2]],
-    books: &mut [u32],
+    gap_counts: &mut [u32],
 ) {
-    clear(block, inputs, books);
+    clear(block, inputs, gap_counts);
     find(
         block,
         0..NO_ID,
         LabelBits::CLASSES,
         inputs,
         thresholds,
-        books,
+        gap_counts,
     );
-    map(Panel::all(block, inputs, thresholds, books), |mut panel| {
-        for (_, thresholds, books) in panel.rows_mut() {
-            sort(thresholds);
-            for threshold in &mut *thresholds {
-                let number = number_in(threshold);
-                *threshold = [similarity(number).to_bits(), !(number as u32)];
+    map(
+        Panel::all(block, inputs, thresholds, gap_counts),
+        |mut panel| {
+            for (_, thresholds, gap_counts) in panel.rows_mut() {
+                sort(thresholds);
+                for threshold in &mut *thresholds {
+                    let number = number_in(threshold);
+                    *threshold = [similarity(number).to_bits(), !(number as u32)];
+                }
+                gap_counts[0] = 0;
             }
-            books[0] = 0;
-        }
-    });
+        },
+    );
 }
 
 /// If fewer than one in this many pairs can count, each is looked at by itself.
@@ -299,22 +313,22 @@ pub fn gaps(
     labels: LabelBits,
     inputs: Slices<'_>,
     thresholds: &mut [[u32; 2]],
-    books: &mut [u32],
+    gap_counts: &mut [u32],
 ) {
     let rows = &inputs.batch[block.batch..][..block.rows];
     let positives = rows.iter().map(|row| row.positives as usize).max();
     let bytes = Ladder::bytes(positives.unwrap_or(0)) * PANEL;
     let panels = panels_at_once(block.stride).min((PART_BYTES / bytes).max(1));
     let most = rows_at_once(block.rows, block.operations(), panels);
-    let parts = Panel::parts(block, most, inputs, thresholds, books);
+    let parts = Panel::parts(block, most, inputs, thresholds, gap_counts);
     map(parts, |mut part| {
         let anchors = part.anchors.chunks(PANEL * block.stride);
         let mut rows = part.rows_mut();
         let mut panels: Vec<_> = anchors
             .map(|anchors| {
                 let rows = rows.by_ref().take(PANEL);
-                let rows = rows.map(|(row, thresholds, books)| {
-                    Counter::new(row.label, labels, depth, thresholds, books)
+                let rows = rows.map(|(row, thresholds, gap_counts)| {
+                    Counter::new(row.label, labels, depth, thresholds, gap_counts)
                 });
                 (lanes(anchors, block.stride), rows.collect::<Vec<_>>())
             })
@@ -387,7 +401,7 @@ struct Counter<'a> {
     label: u32,
     labels: LabelBits,
     ladder: Ladder<'a>,
-    books: &'a mut [u32],
+    gap_counts: &'a mut [u32],
     /// Number of negatives before a threshold from which on no more are counted.
     depth: u64,
     /// The first gap that is still counted, and the number of negatives counted in it and the gaps after it.
@@ -401,13 +415,13 @@ impl<'a> Counter<'a> {
         labels: LabelBits,
         depth: usize,
         thresholds: &'a [[u32; 2]],
-        books: &'a mut [u32],
+        gap_counts: &'a mut [u32],
     ) -> Self {
         let mut counter = Self {
             label,
             labels,
             ladder: Ladder::new(thresholds),
-            books,
+            gap_counts,
             depth: depth.max(thresholds.len()) as u64,
             first: 1,
             counted: 0,
@@ -429,7 +443,7 @@ impl<'a> Counter<'a> {
             let ladder = &self.ladder;
             let gap = ladder.farther(usize::from(ladder.step(s)), height(s), id);
             if gap >= self.first {
-                self.books[gap] += 1;
+                self.gap_counts[gap] += 1;
                 self.counted += 1;
             }
         }
@@ -458,19 +472,19 @@ impl<'a> Counter<'a> {
             return;
         }
         ladder.find_steps(s, &mut steps);
-        let books = &mut *self.books;
-        let lowest = books[0];
+        let gap_counts = &mut *self.gap_counts;
+        let lowest = gap_counts[0];
         for ((step, height), [_, id]) in steps.iter().zip(heights).zip(tags) {
-            books[ladder.farther(usize::from(*step), height, *id)] += 1;
+            gap_counts[ladder.farther(usize::from(*step), height, *id)] += 1;
         }
-        books[0] = lowest;
+        gap_counts[0] = lowest;
         self.count_again();
         self.raise();
     }
 
     fn count_again(&mut self) {
         if self.depth < usize::MAX as u64 {
-            let counted = self.books[self.first..]
+            let counted = self.gap_counts[self.first..]
                 .iter()
                 .map(|count| u64::from(*count));
             self.counted = counted.sum();
@@ -479,7 +493,7 @@ impl<'a> Counter<'a> {
 
     /// Leaves out the gaps below thresholds that have enough negatives before them.
     fn raise(&mut self) {
-        while let Some(count) = self.books.get(self.first)
+        while let Some(count) = self.gap_counts.get(self.first)
             && self.counted - u64::from(*count).min(self.counted) >= self.depth
         {
             self.counted -= u64::from(*count);
@@ -523,9 +537,9 @@ pub(super) fn farther(thresholds: &[[u32; 2]], entry: [u32; 2]) -> usize {
 }
 
 /// Packs counts, 16 bits each, two in a word.
-pub fn pack(books: &[u32], packed: &mut [[u32; 2]]) {
-    for (packed, books) in packed.iter_mut().zip(books.chunks(4)) {
-        let count = |i: usize| books.get(i).copied().unwrap_or(0);
+pub fn pack(gap_counts: &[u32], packed: &mut [[u32; 2]]) {
+    for (packed, gap_counts) in packed.iter_mut().zip(gap_counts.chunks(4)) {
+        let count = |i: usize| gap_counts.get(i).copied().unwrap_or(0);
         *packed = [0, 2].map(|i| count(i) | count(i + 1) << 16);
     }
 }

@@ -9,7 +9,7 @@ mod pairs;
 mod reduced;
 mod slopes;
 
-pub use form::{Centers, Form, Given, PairTotal, RowCost, Times};
+pub use form::{Centers, ExtraInput, Form, Multiplicity, PairTotal, RowCost};
 pub use pairs::Slices;
 pub use reduced::{ROW_NUMBERS, reduce};
 pub use slopes::{learn, slopes};

@@ -26,13 +26,13 @@ pub fn mine(
     capacity: usize,
     inputs: Slices<'_>,
     thresholds: &mut [[u32; 2]],
-    books: &mut [u32],
+    gap_counts: &mut [u32],
     parts: &mut [f32],
     gradient: &mut [f32],
     pairs: Option<usize>,
     report: &mut [u32],
 ) {
-    let panels = Panel::all(block, inputs, thresholds, books);
+    let panels = Panel::all(block, inputs, thresholds, gap_counts);
     let most = panels.first().map_or(1, |panel| panel.rows.len());
     let parts = parts[..block.rows * block.stride].chunks_mut(most * block.stride);
     let mut beside = vec![0.0; block.rows];
@@ -129,10 +129,10 @@ fn anchors_of<'a>(
         .rows_mut()
         .zip(parts.chunks_exact_mut(stride))
         .zip(gradient.chunks_exact_mut(stride))
-        .map(|(((row, thresholds, books), part), gradient)| Anchor {
+        .map(|(((row, thresholds, gap_counts), part), gradient)| Anchor {
             label: row.label,
             ladder: Ladder::new(thresholds, rule.distance, STEPS),
-            books,
+            gap_counts,
             part,
             gradient,
             factors: [0.0; SEGMENT],
@@ -181,7 +181,7 @@ pub fn share_with_references(
     rule: &Rule,
     inputs: Slices<'_>,
     thresholds: &[[u32; 2]],
-    books: &[u32],
+    gap_counts: &[u32],
     gradient: &mut [f32],
 ) {
     let stride = block.stride;
@@ -227,7 +227,7 @@ pub fn share_with_references(
                     } else {
                         let place = place_of(ladder.thresholds, [s.to_bits(), *id]);
                         let s = f32::from_bits(ladder.thresholds[place][0]);
-                        -(books[row.offset as usize + place] as f32) * rule.distance.slope(s)
+                        -(gap_counts[row.offset as usize + place] as f32) * rule.distance.slope(s)
                     };
                     add_scaled(&mut part, weight, &anchors[place * stride..][..stride]);
                 }

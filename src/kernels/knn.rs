@@ -7,7 +7,7 @@ use bytemuck::{Pod, Zeroable};
 use super::tile::{self, Shape};
 use super::{Kernel, READ, READ_WRITE, index, vec4s, wgsl::wgsl};
 use crate::cpu;
-pub use crate::cpu::knn::{Asked, MOST_KEPT, NOTHING, Search, VISIT};
+pub use crate::cpu::knn::{MOST_KEPT, NOTHING, QueryBound, Search, VISIT};
 use crate::engine::device::DeviceInfo;
 use crate::engine::gpu::{Binding, GpuCommands};
 use crate::engine::{Commands, DeviceVec};
@@ -125,7 +125,7 @@ pub struct Inputs<'a> {
     /// Unit rows of the chunk `[references, stride]`.
     pub references: &'a DeviceVec<f32>,
     /// Bounds of each query.
-    pub asked: &'a DeviceVec<Asked>,
+    pub asked: &'a DeviceVec<QueryBound>,
 }
 
 /// Outputs of a search.

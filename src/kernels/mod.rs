@@ -15,17 +15,17 @@ pub mod knn;
 pub mod normalize;
 pub mod optimizer;
 pub mod pair_counts;
+pub mod pair_gradient;
 pub mod peaks;
-pub mod pull;
 pub mod ranks;
 pub mod row_loss;
 pub mod row_weights;
 pub mod select;
 pub mod similarities;
 pub mod tile;
+pub mod triplet_loss;
 pub mod triplet_margin;
 pub mod triplets;
-pub mod weigh;
 mod wgsl;
 
 use crate::engine::device::DeviceInfo;
@@ -71,9 +71,9 @@ pub static ALL: &[&Kernel] = &[
     &peaks::MULTIPLY_ADD,
     &peaks::FILL,
     &peaks::COPY,
-    &pull::PULL,
-    &pull::PULL_APART,
-    &pull::SHARE,
+    &pair_gradient::ANCHORS,
+    &pair_gradient::ANCHORS_APART,
+    &pair_gradient::REFERENCES,
     &ranks::CLEAR,
     &ranks::FIND,
     &ranks::ORDER,
@@ -105,13 +105,13 @@ pub static ALL: &[&Kernel] = &[
     &triplets::WRITE,
     &triplets::FACENET,
     &triplets::CHECKSUM,
-    &weigh::CHOOSE,
-    &weigh::COUNT,
-    &weigh::WEIGH,
-    &weigh::DRAWN,
-    &weigh::SETTLE,
-    &weigh::TOTAL,
-    &weigh::SWAPPED,
+    &triplet_loss::CHOOSE,
+    &triplet_loss::COUNT,
+    &triplet_loss::WEIGH,
+    &triplet_loss::DRAWN,
+    &triplet_loss::SETTLE,
+    &triplet_loss::TOTAL,
+    &triplet_loss::SWAPPED,
 ];
 
 /// The kernels that a device uses: a software adapter takes [`tile::Shape::Strip`] for all work, and compiles slowly.

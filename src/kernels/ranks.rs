@@ -139,7 +139,7 @@ pub struct Scratch {
     pub thresholds: DeviceVec<[u32; 2]>,
     /// Counts of negatives, one more for each row than it has positives: between two neighbouring thresholds, below the first and
     /// above the last.
-    pub books: DeviceVec<u32>,
+    pub gap_counts: DeviceVec<u32>,
 }
 
 /// The uniform of this kernel and of `triplet_margin`.
@@ -350,7 +350,7 @@ pub(super) fn buffers<'a>(inputs: Inputs<'a>, scratch: &'a Scratch) -> [Binding<
         inputs.batch.binding(),
         inputs.tags.binding(),
         scratch.thresholds.binding(),
-        scratch.books.binding(),
+        scratch.gap_counts.binding(),
     ]
 }
 
@@ -363,7 +363,7 @@ pub fn clear(commands: &mut Commands, block: &Block, inputs: Inputs<'_>, scratch
         }
         Commands::Cpu(calls) => {
             *calls += 1;
-            cpu::ranks::clear(block, inputs.slices(), scratch.books.slice_mut());
+            cpu::ranks::clear(block, inputs.slices(), scratch.gap_counts.slice_mut());
         }
     }
 }
@@ -391,9 +391,12 @@ pub fn find(
         }
         Commands::Cpu(calls) => {
             *calls += 1;
-            let Scratch { thresholds, books } = scratch;
-            let (thresholds, books) = (thresholds.slice_mut(), books.slice_mut());
-            cpu::ranks::find(block, ids, labels, inputs.slices(), thresholds, books);
+            let Scratch {
+                thresholds,
+                gap_counts,
+            } = scratch;
+            let (thresholds, gap_counts) = (thresholds.slice_mut(), gap_counts.slice_mut());
+            cpu::ranks::find(block, ids, labels, inputs.slices(), thresholds, gap_counts);
         }
     }
 }
@@ -413,9 +416,12 @@ pub fn order(
         }
         Commands::Cpu(calls) => {
             *calls += 1;
-            let Scratch { thresholds, books } = scratch;
-            let (thresholds, books) = (thresholds.slice_mut(), books.slice_mut());
-            cpu::ranks::order(block, inputs.slices(), thresholds, books);
+            let Scratch {
+                thresholds,
+                gap_counts,
+            } = scratch;
+            let (thresholds, gap_counts) = (thresholds.slice_mut(), gap_counts.slice_mut());
+            cpu::ranks::order(block, inputs.slices(), thresholds, gap_counts);
         }
     }
 }
@@ -423,7 +429,7 @@ pub fn order(
 /// Counts the negatives between neighbouring thresholds, for every row of the block.
 ///
 /// Nearer means a larger similarity, then a smaller id. May be called for one part of the references after the other: counts
-/// add up. After the last, `books[offset + g]`, for `0 < g <= positives`, is the number of negatives that are nearer than the
+/// add up. After the last, `gap_counts[offset + g]`, for `0 < g <= positives`, is the number of negatives that are nearer than the
 /// row's `g` farthest positives and no nearer than the others. The negatives that are farther than every positive are not
 /// counted: they are the rest.
 pub fn gaps(
@@ -457,15 +463,18 @@ pub fn gaps_within(
         }
         Commands::Cpu(calls) => {
             *calls += 1;
-            let Scratch { thresholds, books } = scratch;
-            let (thresholds, books) = (thresholds.slice_mut(), books.slice_mut());
+            let Scratch {
+                thresholds,
+                gap_counts,
+            } = scratch;
+            let (thresholds, gap_counts) = (thresholds.slice_mut(), gap_counts.slice_mut());
             let inputs = inputs.slices();
-            cpu::ranks::gaps(block, depth, labels, inputs, thresholds, books);
+            cpu::ranks::gaps(block, depth, labels, inputs, thresholds, gap_counts);
         }
     }
 }
 
-/// Packs the first `count` books, two in a word and the lower half first, into the thresholds' buffer: half as much to read back.
+/// Packs the first `count` gap counts, two in a word and the lower half first, into the thresholds' buffer: half as much to read back.
 /// No count may be above [`MOST_PACKED`].
 pub fn pack(commands: &mut Commands, count: usize, scratch: &mut Scratch) {
     match commands {
@@ -474,7 +483,7 @@ pub fn pack(commands: &mut Commands, count: usize, scratch: &mut Scratch) {
                 size: index(count),
                 ..Params::default()
             };
-            let buffers = [scratch.books.binding(), scratch.thresholds.binding()];
+            let buffers = [scratch.gap_counts.binding(), scratch.thresholds.binding()];
             gpu.dispatch(
                 &PACK,
                 &params,
@@ -484,8 +493,11 @@ pub fn pack(commands: &mut Commands, count: usize, scratch: &mut Scratch) {
         }
         Commands::Cpu(calls) => {
             *calls += 1;
-            let Scratch { thresholds, books } = scratch;
-            cpu::ranks::pack(&books.slice()[..count], thresholds.slice_mut());
+            let Scratch {
+                thresholds,
+                gap_counts,
+            } = scratch;
+            cpu::ranks::pack(&gap_counts.slice()[..count], thresholds.slice_mut());
         }
     }
 }

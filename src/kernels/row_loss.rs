@@ -9,7 +9,9 @@ use super::select::Kept;
 use super::similarities::width;
 use super::{Kernel, MOST_STEPS, READ, READ_WRITE, groups_for, index, wgsl::wgsl};
 use crate::cpu;
-pub use crate::cpu::row_loss::{Centers, Form, Given, PairTotal, ROW_NUMBERS, RowCost, Times};
+pub use crate::cpu::row_loss::{
+    Centers, ExtraInput, Form, Multiplicity, PairTotal, ROW_NUMBERS, RowCost,
+};
 use crate::engine::{Commands, DeviceVec};
 use crate::kernels::ranks::{Block, Row};
 use crate::kernels::triplet_margin::TERMS;
@@ -132,14 +134,14 @@ pub fn pool(commands: &mut Commands, block: &Block, cost: &RowCost, kept: &mut K
 /// Dispatches of [`pool`], [`count`], [`reduce`] and [`slopes`] of a block.
 pub fn dispatches(references: usize, cost: &RowCost) -> usize {
     let counts = match cost.times {
-        Times::Mined => references.div_ceil(WINDOW),
-        Times::Once | Times::Crossed => 0,
+        Multiplicity::Mined => references.div_ceil(WINDOW),
+        Multiplicity::Once | Multiplicity::Crossed => 0,
     };
     let pool = usize::from(cost.centers.per_class > 1);
     2 + counts + pool
 }
 
-/// Counts the triplets of the miner's band with each kept pair; does nothing unless the loss counts pairs by [`Times::Mined`].
+/// Counts the triplets of the miner's band with each kept pair; does nothing unless the loss counts pairs by [`Multiplicity::Mined`].
 ///
 /// # Shapes
 /// `times`: `[rows, width]`, written for kept pairs alone
@@ -150,7 +152,7 @@ pub fn count(
     kept: &Kept,
     times: &mut DeviceVec<u32>,
 ) {
-    if cost.times != Times::Mined {
+    if cost.times != Multiplicity::Mined {
         return;
     }
     match commands {

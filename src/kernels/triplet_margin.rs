@@ -184,15 +184,19 @@ pub fn mine(
         }
         Commands::Cpu(calls) => {
             *calls += 1;
-            let Scratch { thresholds, books } = scratch;
-            let (thresholds, books) = (thresholds.slice_mut(), books.slice_mut());
+            let Scratch {
+                thresholds,
+                gap_counts,
+            } = scratch;
+            let (thresholds, gap_counts) = (thresholds.slice_mut(), gap_counts.slice_mut());
             let report = &mut report.slice_mut()[report_first..];
             let gradient = &mut gradient.slice_mut()[block.first_row * block.stride..];
             let parts = parts.slice_mut();
             let inputs = inputs.slices();
-            cpu::ranks::sort_thresholds(block, inputs, thresholds, books);
+            cpu::ranks::sort_thresholds(block, inputs, thresholds, gap_counts);
             cpu::triplet_margin::mine(
-                block, rule, capacity, inputs, thresholds, books, parts, gradient, pairs, report,
+                block, rule, capacity, inputs, thresholds, gap_counts, parts, gradient, pairs,
+                report,
             );
         }
     }
@@ -200,7 +204,7 @@ pub fn mine(
 
 /// Reference gradient of a block: adds `active * dL/d(reference)`, if the references are the batch itself.
 ///
-/// Call it after [`mine`] on the same rows, whose thresholds and books it reads.
+/// Call it after [`mine`] on the same rows, whose thresholds and gap counts it reads.
 pub fn share_with_references(
     commands: &mut Commands,
     block: &Block,
@@ -218,7 +222,7 @@ pub fn share_with_references(
                 inputs.batch.binding(),
                 inputs.tags.binding(),
                 scratch.thresholds.binding(),
-                scratch.books.binding(),
+                scratch.gap_counts.binding(),
                 parts.binding(),
                 gradient.binding(),
             ];
@@ -237,14 +241,14 @@ pub fn share_with_references(
         }
         Commands::Cpu(calls) => {
             *calls += 1;
-            let (thresholds, books) = (scratch.thresholds.slice(), scratch.books.slice());
+            let (thresholds, gap_counts) = (scratch.thresholds.slice(), scratch.gap_counts.slice());
             let gradient = gradient.slice_mut();
             cpu::triplet_margin::share_with_references(
                 block,
                 rule,
                 inputs.slices(),
                 thresholds,
-                books,
+                gap_counts,
                 gradient,
             );
         }

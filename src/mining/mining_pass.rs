@@ -1,26 +1,26 @@
-//! [`MiningPass`]: the pass over a block of anchors that training and the mining phase share, on either [`Path`]. Holds the
+//! [`MiningPass`]: the pass over a block of anchors that training and the mining phase share, on either [`MiningMethod`]. Holds the
 //! buffers.
 
-use crate::base::forecast::Path;
+use crate::base::forecast::MiningMethod;
 use crate::base::ledger::Purpose;
 use crate::base::plan::MemoryPlan;
 use crate::engine::{Commands, DeviceVec, Workspace};
 use crate::kernels::ranks::{SEGMENT, Scratch};
 use crate::kernels::triplet_margin::{self, Parts, part_stride};
-use crate::mining::row_pass::{BlockSizes, RowPass, RowWork, Turn};
+use crate::mining::row_pass::{BlockInputs, BlockSizes, RowPass, RowWork};
 use crate::rules::mining_rule::{Cost, MiningRule, Round, RowRule, RowsMined};
 
 const THRESHOLDS: &str = "ranks.thresholds";
-const BOOKS: &str = "ranks.books";
+const GAP_COUNTS: &str = "ranks.gap_counts";
 const PARTS: &str = "ranks.parts";
 
 /// Buffers of a mining pass.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a run has one")]
 pub(crate) enum MiningPass {
-    /// By [`Path::Ranks`].
+    /// By [`MiningMethod::Ranks`].
     Ranks { scratch: Scratch, parts: Parts },
-    /// By [`Path::Rows`].
+    /// By [`MiningMethod::Rows`].
     Rows(RowPass),
 }
 
@@ -72,13 +72,13 @@ impl MiningPass {
     /// `stride`: floats of a row.
     pub(crate) fn plan(
         plan: MemoryPlan,
-        path: Path,
+        path: MiningMethod,
         work: RowWork,
         anchors: u64,
         stride: usize,
         blocks: impl Iterator<Item = BlockSizes> + Clone,
     ) -> MemoryPlan {
-        if path == Path::Rows {
+        if path == MiningMethod::Rows {
             return RowPass::plan(plan, work, anchors, blocks);
         }
         let part = part_stride(stride) as u64;
@@ -89,7 +89,7 @@ impl MiningPass {
         let thresholds = blocks.clone().map(|block| block.thresholds).max();
         let thresholds = thresholds.unwrap_or(0);
         plan.with::<[u32; 2]>(Purpose::Ranks, THRESHOLDS, thresholds)
-            .with::<u32>(Purpose::Ranks, BOOKS, thresholds)
+            .with::<u32>(Purpose::Ranks, GAP_COUNTS, thresholds)
             .with::<f32>(
                 Purpose::Similarities,
                 PARTS,
@@ -98,16 +98,16 @@ impl MiningPass {
     }
 
     /// Takes the buffers from a workspace.
-    pub(crate) fn new(workspace: &mut Workspace, path: Path, work: RowWork) -> Self {
+    pub(crate) fn new(workspace: &mut Workspace, path: MiningMethod, work: RowWork) -> Self {
         match path {
-            Path::Ranks => Self::Ranks {
+            MiningMethod::Ranks => Self::Ranks {
                 scratch: Scratch {
                     thresholds: workspace.take(THRESHOLDS),
-                    books: workspace.take(BOOKS),
+                    gap_counts: workspace.take(GAP_COUNTS),
                 },
                 parts: workspace.take(PARTS),
             },
-            Path::Rows => Self::Rows(RowPass::new(workspace, work)),
+            MiningMethod::Rows => Self::Rows(RowPass::new(workspace, work)),
         }
     }
 
@@ -118,7 +118,7 @@ impl MiningPass {
         commands: &mut Commands,
         rule: &MiningRule,
         round: Round,
-        turn: &Turn<'_>,
+        turn: &BlockInputs<'_>,
         gradient: &mut DeviceVec<f32>,
         report: &mut DeviceVec<u32>,
     ) {
@@ -169,7 +169,7 @@ impl MiningPass {
         &mut self,
         commands: &mut Commands,
         mined: &RowsMined,
-        turn: &Turn<'_>,
+        turn: &BlockInputs<'_>,
         found: &mut DeviceVec<u32>,
         report: &mut DeviceVec<u32>,
     ) {
@@ -185,7 +185,7 @@ impl MiningPass {
         &mut self,
         commands: &mut Commands,
         rule: &MiningRule,
-        turn: &Turn<'_>,
+        turn: &BlockInputs<'_>,
         onto: bool,
         gradient: &mut DeviceVec<f32>,
     ) {
@@ -212,7 +212,7 @@ impl MiningPass {
         &mut self,
         commands: &mut Commands,
         rule: &MiningRule,
-        turn: &Turn<'_>,
+        turn: &BlockInputs<'_>,
         first: usize,
         gradient: &mut DeviceVec<f32>,
     ) {

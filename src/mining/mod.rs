@@ -155,6 +155,8 @@ pub async fn mine_into(
         phase.block(anchors, first, &rows, &rule, round).await?;
         match round.is_last() {
             true => phase.read_block(rows.len(), &rule, &wanted).await?,
+            // The next round takes the same block: nothing is waited for.
+            false if rows.len() == spec.anchors => {}
             false => engine.settle().await?,
         }
         if gives_pairs && let MiningPass::Rows(pass) = &phase.pass {
@@ -162,7 +164,9 @@ pub async fn mine_into(
             pairs::read(engine, pass, first, &rows, references, by_value, &mut sink).await?;
         }
         let operations = rows.len() as f64 * spec.operations_of_an_anchor();
-        phase.pace.record(operations, started.elapsed());
+        if engine.in_flight() == 0 {
+            phase.pace.record(operations, started.elapsed());
+        }
         rounds.done(rows.len());
         progressed += rows.len();
         let done = progressed / rule.rounds().len();

@@ -3,7 +3,7 @@
 use super::sizes::{Cut, MiningSpec};
 use super::{Mined, Wanted};
 use crate::base::error::Result;
-use crate::base::forecast::Path;
+use crate::base::forecast::MiningMethod;
 use crate::cpu::ranks::rows_of_all_cores;
 use crate::engine::pace::{Pace, Slices};
 use crate::engine::{DeviceVec, Engine, Workspace};
@@ -12,7 +12,7 @@ use crate::kernels::stride;
 use crate::kernels::tile::Shape;
 use crate::kernels::triplet_margin::{OWNERS, TERMS};
 use crate::mining::mining_pass::MiningPass;
-use crate::mining::row_pass::Turn;
+use crate::mining::row_pass::BlockInputs;
 use crate::model::unit_rows::UnitRows;
 use crate::rules::losses::Loss;
 use crate::rules::miners::MiningCounts;
@@ -227,7 +227,7 @@ impl<'a> Phase<'a> {
             ..Mined::default()
         };
         mined.loss = match (loss.and_then(Loss::triplet_margin), spec.path) {
-            (Some(loss), Path::Ranks) => loss.mean(pulls.sum, divisor),
+            (Some(loss), MiningMethod::Ranks) => loss.mean(pulls.sum, divisor),
             _ => pulls.sum / divisor.max(1) as f64,
         };
         if !spec.gradient {
@@ -250,9 +250,15 @@ impl<'a> Phase<'a> {
 
 impl MiningSpec {
     /// Input of a round over these anchors, from `first` on.
-    fn turn<'a>(&self, inputs: Inputs<'a>, shape: Shape, first: usize, rows: &[Row]) -> Turn<'a> {
+    fn turn<'a>(
+        &self,
+        inputs: Inputs<'a>,
+        shape: Shape,
+        first: usize,
+        rows: &[Row],
+    ) -> BlockInputs<'a> {
         let positives = rows.iter().map(|row| row.positives as usize).max();
-        Turn {
+        BlockInputs {
             block: Block {
                 first_row: 0,
                 rows: rows.len(),

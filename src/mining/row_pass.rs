@@ -1,4 +1,4 @@
-//! [`RowPass`]: mining by rows ([`crate::Path::Rows`]), a block of anchors at a time: their similarities to all references, the
+//! [`RowPass`]: mining by rows ([`crate::MiningMethod::Rows`]), a block of anchors at a time: their similarities to all references, the
 //! pairs that a miner keeps, the loss of those triplets or pairs, and its gradient. Holds the buffers.
 //!
 //! A loss of triplets takes one round over the blocks, [`RowPass::mine`]. A loss of pairs takes two, as it is divided by counts of
@@ -11,13 +11,13 @@ use crate::cpu::Distance;
 use crate::engine::{Commands, DeviceVec, Workspace};
 use crate::kernels::draw::{self, Drawing, Draws};
 use crate::kernels::pair_counts::count_pairs;
-use crate::kernels::pull::{self, pull, share};
+use crate::kernels::pair_gradient::{self, anchor_gradient, reference_gradient};
 use crate::kernels::ranks::{Block, Inputs, SEGMENT};
-use crate::kernels::row_loss::{self, ROW_NUMBERS, RowCost, Times};
+use crate::kernels::row_loss::{self, Multiplicity, ROW_NUMBERS, RowCost};
 use crate::kernels::select::{Choice, Counted, Kept, Selection, select};
 use crate::kernels::similarities::{similarities, width};
 use crate::kernels::tile::Shape;
-use crate::kernels::weigh::{self, Weighing, weigh, weigh_drawn, weigh_swapped};
+use crate::kernels::triplet_loss::{self, Weighing, drawn_loss, swapped_loss, triplet_loss};
 use crate::kernels::{MOST_STEPS, row_weights};
 use crate::rules::mining_rule::{Cost, MiningRule, RowRule, RowsMined};
 
@@ -70,14 +70,14 @@ impl RowWork {
         let weighs = rule.rows_mined.as_ref();
         let weighs = weighs.map(|mined| (mined.cost.times, &mined.selection));
         let draws = |selection: &Selection| matches!(selection.choice, Choice::Drawn(_));
-        let mined = weighs.filter(|(times, _)| *times == Times::Mined);
+        let mined = weighs.filter(|(times, _)| *times == Multiplicity::Mined);
         match mined.or(own) {
             None if draws(&rule.selection) => Self::DrawnTriplets,
             None => Self::Triplets,
-            Some((Times::Once, _)) => Self::Pairs,
-            Some((Times::Crossed, _)) => Self::PairsOfTriplets,
-            Some((Times::Mined, selection)) if draws(selection) => Self::DrawnPairs,
-            Some((Times::Mined, _)) => Self::MinedPairs,
+            Some((Multiplicity::Once, _)) => Self::Pairs,
+            Some((Multiplicity::Crossed, _)) => Self::PairsOfTriplets,
+            Some((Multiplicity::Mined, selection)) if draws(selection) => Self::DrawnPairs,
+            Some((Multiplicity::Mined, _)) => Self::MinedPairs,
         }
     }
 
@@ -108,7 +108,7 @@ pub(crate) struct BlockSizes {
 
 /// Input of one round over one block of anchors.
 #[derive(Clone, Copy)]
-pub(crate) struct Turn<'a> {
+pub(crate) struct BlockInputs<'a> {
     pub(crate) block: Block,
     pub(crate) shape: Shape,
     pub(crate) inputs: Inputs<'a>,
@@ -207,14 +207,14 @@ impl RowPass {
         let RowRule {
             selection, cost, ..
         } = rule;
-        let pulls = references.div_ceil(pull::WINDOW);
+        let pulls = references.div_ceil(pair_gradient::WINDOW);
         match cost {
             Cost::Triplets(_) if matches!(selection.choice, Choice::Drawn(_)) => 7 + pulls,
             Cost::Triplets(weighing) => {
                 let Weighing {
                     swap, one_negative, ..
                 } = *weighing;
-                let windows = references.div_ceil(weigh::window(stride, swap));
+                let windows = references.div_ceil(triplet_loss::window(stride, swap));
                 // If one negative is chosen, each window takes another dispatch to choose it, and one more settles the choice.
                 let windows = windows + usize::from(one_negative) * (windows + 1);
                 // A swap takes another set of pulls and another share.
@@ -231,7 +231,9 @@ impl RowPass {
     /// [`Error::Config`], with the numbers.
     pub(crate) fn check(dim: usize, references: usize, work: RowWork, swap: bool) -> Result<()> {
         let most = match work {
-            RowWork::Triplets => MOST_REFERENCES.min(weigh::window(dim, swap) * MOST_WINDOWS),
+            RowWork::Triplets => {
+                MOST_REFERENCES.min(triplet_loss::window(dim, swap) * MOST_WINDOWS)
+            }
             RowWork::Pairs | RowWork::DrawnTriplets | RowWork::DrawnPairs => MOST_REFERENCES,
             RowWork::PairsOfTriplets | RowWork::MinedPairs => MOST_OF_TRIPLETS,
         };
@@ -269,12 +271,12 @@ impl RowPass {
     fn keep(
         &mut self,
         commands: &mut Commands,
-        turn: &Turn<'_>,
+        turn: &BlockInputs<'_>,
         selection: &Selection,
         counted: Counted,
         report: &mut DeviceVec<u32>,
     ) {
-        let Turn {
+        let BlockInputs {
             block,
             shape,
             inputs,
@@ -321,7 +323,7 @@ impl RowPass {
     pub(crate) fn mine(
         &mut self,
         commands: &mut Commands,
-        turn: &Turn<'_>,
+        turn: &BlockInputs<'_>,
         selection: &Selection,
         weighing: &Weighing,
         gradient: &mut DeviceVec<f32>,
@@ -334,24 +336,24 @@ impl RowPass {
             let places = self.draw(commands, turn, drawing, selection.shown).places;
             let (kept, terms) = (&mut self.kept, &mut self.terms);
             let drawn = &self.drawn;
-            weigh_drawn(
+            drawn_loss(
                 commands, block, weighing, places, drawn, kept, terms, first, report,
             );
         } else {
             let (kept, terms) = (&mut self.kept, &mut self.terms);
-            weigh(
+            triplet_loss(
                 commands, block, weighing, references, kept, terms, first, report,
             );
         }
         let kept = &self.kept;
-        pull(commands, block, false, references, &kept.weights, gradient);
+        anchor_gradient(commands, block, false, references, &kept.weights, gradient);
     }
 
     /// Draws triplets from the kept pairs of a block, which are all pairs.
     fn draw(
         &mut self,
         commands: &mut Commands,
-        turn: &Turn<'_>,
+        turn: &BlockInputs<'_>,
         drawing: Drawing,
         distance: Distance,
     ) -> Draws {
@@ -372,11 +374,11 @@ impl RowPass {
     fn count(
         &mut self,
         commands: &mut Commands,
-        turn: &Turn<'_>,
+        turn: &BlockInputs<'_>,
         selection: &Selection,
         cost: &RowCost,
     ) {
-        if cost.times != Times::Mined {
+        if cost.times != Multiplicity::Mined {
             return;
         }
         match selection.choice {
@@ -384,7 +386,7 @@ impl RowPass {
                 row_loss::count(commands, &turn.block, cost, &self.kept, &mut self.times);
             }
             Choice::OneNegative => {
-                weigh::count(commands, &turn.block, &mut self.kept, &mut self.times);
+                triplet_loss::count(commands, &turn.block, &mut self.kept, &mut self.times);
             }
             Choice::Drawn(drawing) => {
                 let draws = self.draw(commands, turn, drawing, selection.shown);
@@ -397,7 +399,7 @@ impl RowPass {
     pub(crate) fn reduce(
         &mut self,
         commands: &mut Commands,
-        turn: &Turn<'_>,
+        turn: &BlockInputs<'_>,
         selection: &Selection,
         cost: &RowCost,
         report: &mut DeviceVec<u32>,
@@ -423,7 +425,7 @@ impl RowPass {
     pub(crate) fn find(
         &mut self,
         commands: &mut Commands,
-        turn: &Turn<'_>,
+        turn: &BlockInputs<'_>,
         mined: &RowsMined,
         found: &mut DeviceVec<u32>,
         report: &mut DeviceVec<u32>,
@@ -435,7 +437,7 @@ impl RowPass {
         } = mined;
         self.keep(commands, turn, selection, Counted::Nothing, report);
         self.count(commands, turn, selection, cost);
-        let times = (cost.times == Times::Mined).then_some(&self.times);
+        let times = (cost.times == Multiplicity::Mined).then_some(&self.times);
         let own = turn.own && !anchors_only;
         let (block, first) = (&turn.block, turn.anchor);
         row_weights::find(commands, block, own, &self.kept, times, first, found);
@@ -445,7 +447,7 @@ impl RowPass {
     fn keep_pairs(
         &mut self,
         commands: &mut Commands,
-        turn: &Turn<'_>,
+        turn: &BlockInputs<'_>,
         selection: &Selection,
         cost: &RowCost,
         counted: Counted,
@@ -460,7 +462,7 @@ impl RowPass {
     fn keep_again(
         &mut self,
         commands: &mut Commands,
-        turn: &Turn<'_>,
+        turn: &BlockInputs<'_>,
         selection: &Selection,
         cost: &RowCost,
         report: &mut DeviceVec<u32>,
@@ -474,7 +476,7 @@ impl RowPass {
     pub(crate) fn settle(
         &mut self,
         commands: &mut Commands,
-        turn: &Turn<'_>,
+        turn: &BlockInputs<'_>,
         selection: &Selection,
         cost: &RowCost,
         report: &mut DeviceVec<u32>,
@@ -507,7 +509,7 @@ impl RowPass {
     pub(crate) fn slopes(
         &mut self,
         commands: &mut Commands,
-        turn: &Turn<'_>,
+        turn: &BlockInputs<'_>,
         selection: &Selection,
         cost: &RowCost,
         gradient: &mut DeviceVec<f32>,
@@ -532,7 +534,7 @@ impl RowPass {
             report,
         );
         let references = turn.inputs.references;
-        pull(commands, block, false, references, &kept.weights, gradient);
+        anchor_gradient(commands, block, false, references, &kept.weights, gradient);
     }
 
     /// Reference gradient of a block, if references learn: written, or with `onto` added to `gradient`.
@@ -541,12 +543,12 @@ impl RowPass {
     pub(crate) fn share(
         &self,
         commands: &mut Commands,
-        turn: &Turn<'_>,
+        turn: &BlockInputs<'_>,
         onto: bool,
         gradient: &mut DeviceVec<f32>,
     ) {
         let (anchors, weights) = (turn.inputs.anchors, &self.kept.weights);
-        share(commands, &turn.block, onto, anchors, weights, gradient);
+        reference_gradient(commands, &turn.block, onto, anchors, weights, gradient);
     }
 
     /// Gradient that `swap` adds through the similarities between references, to both references of each pair: for as many
@@ -556,7 +558,7 @@ impl RowPass {
     pub(crate) fn share_swapped(
         &mut self,
         commands: &mut Commands,
-        turn: &Turn<'_>,
+        turn: &BlockInputs<'_>,
         first: usize,
         weighing: &Weighing,
         gradient: &mut DeviceVec<f32>,
@@ -564,15 +566,15 @@ impl RowPass {
         let (block, inputs) = (&turn.block, turn.inputs);
         let kept = &mut self.kept;
         let rows = block.rows.min(block.references - first);
-        weigh_swapped(commands, block, weighing, first, rows, inputs, kept);
+        swapped_loss(commands, block, weighing, first, rows, inputs, kept);
         let turned = Block {
             first_row: first,
             rows,
             ..*block
         };
         let references = inputs.references;
-        pull(commands, &turned, true, references, &kept.weights, gradient);
-        share(commands, &turned, true, references, &kept.weights, gradient);
+        anchor_gradient(commands, &turned, true, references, &kept.weights, gradient);
+        reference_gradient(commands, &turned, true, references, &kept.weights, gradient);
     }
 
     /// Floats from one row to the next.

@@ -1,7 +1,7 @@
 //! [`MiningSpec`]: sizes of a mining, the memory and time that follow from them, and its block of anchors.
 
 use crate::base::error::Result;
-use crate::base::forecast::{Forecast, Path, Rate, check_count};
+use crate::base::forecast::{Forecast, MiningMethod, Rate, check_count};
 use crate::base::ledger::Purpose;
 use crate::base::plan::{MemoryPlan, Room};
 use crate::cpu::Distance;
@@ -40,8 +40,8 @@ pub struct MiningSpec {
     pub proxies: bool,
     /// With `own`, all anchors must be one block (`LiftedStructure`).
     pub whole: bool,
-    /// By ranks or by rows, see [`Path`].
-    pub path: Path,
+    /// By ranks or by rows, see [`MiningMethod`].
+    pub path: MiningMethod,
     /// The loss needs similarities between positives and negatives (`swap`).
     pub swap: bool,
     /// Use of the kept pairs in a pass by rows.
@@ -98,7 +98,7 @@ impl MiningSpec {
     pub fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
         check_count("references", self.references)?;
         check_count("anchors", self.anchors)?;
-        if self.path == Path::Rows {
+        if self.path == MiningMethod::Rows {
             RowPass::check(self.dim, self.references, self.work, self.swap)?;
             RowPass::check_draws(self.work, self.positives)?;
         }
@@ -152,11 +152,11 @@ impl MiningSpec {
         let free = room.free_bytes.saturating_sub(fixed).min(scratch);
         let segments = (self.references as u64).div_ceil(SEGMENT as u64);
         let largest = match self.path {
-            Path::Ranks => {
+            MiningMethod::Ranks => {
                 let parts = segments.saturating_mul(4 * part_stride(stride(self.dim)) as u64);
                 parts.max(places.saturating_mul(8))
             }
-            Path::Rows => 4 * RowPass::width(self.references) as u64,
+            MiningMethod::Rows => 4 * RowPass::width(self.references) as u64,
         };
         let rows = (1 + free / row_bytes)
             .min(room.max_buffer_bytes / largest.max(1))

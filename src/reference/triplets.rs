@@ -2,8 +2,8 @@
 
 use super::rows::{dot, value};
 use crate::cpu::Distance;
+use crate::kernels::triplet_loss::Weighing;
 use crate::kernels::triplet_margin::{Kind, Rule};
-use crate::kernels::weigh::Weighing;
 
 /// Counts, loss and gradients of a set of triplets.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,11 +1,11 @@
 //! [`MiningRule`]: a miner and a loss as the kernels take them.
 
-use crate::base::forecast::Path;
+use crate::base::forecast::MiningMethod;
 use crate::cpu::Distance;
-use crate::kernels::row_loss::{Centers, Form, Given, RowCost, Times};
+use crate::kernels::row_loss::{Centers, ExtraInput, Form, Multiplicity, RowCost};
 use crate::kernels::select::{Choice, Keep, Selection};
+use crate::kernels::triplet_loss::Weighing;
 use crate::kernels::triplet_margin::Rule;
-use crate::kernels::weigh::Weighing;
 use crate::rules::losses::Loss;
 use crate::rules::miners::{Miner, MiningCounts};
 
@@ -13,9 +13,9 @@ use crate::rules::miners::{Miner, MiningCounts};
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "a run has one")]
 pub(crate) enum MiningRule {
-    /// Arguments on [`Path::Ranks`].
+    /// Arguments on [`MiningMethod::Ranks`].
     Ranks(Rule),
-    /// Arguments on [`Path::Rows`].
+    /// Arguments on [`MiningMethod::Rows`].
     Rows(RowRule),
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct RowRule {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RowsMined {
     pub(crate) selection: Selection,
-    /// The loss, with [`Times::Mined`] if the miner keeps triplets.
+    /// The loss, with [`Multiplicity::Mined`] if the miner keeps triplets.
     pub(crate) cost: RowCost,
     /// A row counts as an anchor alone.
     pub(crate) anchors_only: bool,
@@ -97,10 +97,10 @@ impl MiningRule {
                 Miner::TripletMargin(_)
                 | Miner::BatchHard(_)
                 | Miner::FacenetSemihard(_)
-                | Miner::DistanceWeighted(_) => Times::Mined,
-                _ => Times::Once,
+                | Miner::DistanceWeighted(_) => Multiplicity::Mined,
+                _ => Multiplicity::Once,
             };
-            cost.given = Given::Weights;
+            cost.given = ExtraInput::Weights;
             rule.rows_mined = Some(RowsMined {
                 selection: Selection {
                     shown: cost.distance,
@@ -119,7 +119,7 @@ impl MiningRule {
         if let Self::Rows(rule) = &mut self
             && let Cost::Pairs(cost) = &mut rule.cost
         {
-            cost.given = Given::Boundary;
+            cost.given = ExtraInput::Boundary;
         }
         self
     }
@@ -182,10 +182,10 @@ impl MiningRule {
     }
 
     /// The path on which triplets are mined.
-    pub(crate) fn path(&self) -> Path {
+    pub(crate) fn path(&self) -> MiningMethod {
         match self {
-            Self::Ranks(_) => Path::Ranks,
-            Self::Rows(_) => Path::Rows,
+            Self::Ranks(_) => MiningMethod::Ranks,
+            Self::Rows(_) => MiningMethod::Rows,
         }
     }
 
@@ -242,7 +242,7 @@ impl MiningRule {
             return 0;
         };
         if let Cost::Pairs(cost) = rule.cost
-            && cost.times != Times::Mined
+            && cost.times != Multiplicity::Mined
         {
             return 0;
         }
@@ -262,12 +262,12 @@ impl MiningRule {
 fn of_pairs(miner: &Miner, loss: &Loss, mined: Rule, selection: Selection) -> Option<RowRule> {
     let terms = loss.terms(mined.distance)?;
     let times = match (miner, terms.form) {
-        _ if !loss.is_mined() => Times::Once,
+        _ if !loss.is_mined() => Multiplicity::Once,
         (Miner::TripletMargin(_) | Miner::FacenetSemihard(_) | Miner::DistanceWeighted(_), _) => {
-            Times::Mined
+            Multiplicity::Mined
         }
-        (_, Form::Margin) => Times::Crossed,
-        _ => Times::Once,
+        (_, Form::Margin) => Multiplicity::Crossed,
+        _ => Multiplicity::Once,
     };
     let centers = terms.proxies.map(|proxies| Centers {
         per_class: proxies.per_class,
@@ -286,7 +286,7 @@ fn of_pairs(miner: &Miner, loss: &Loss, mined: Rule, selection: Selection) -> Op
             times,
             mined,
             centers: centers.unwrap_or(Centers::ONE),
-            given: Given::Nothing,
+            given: ExtraInput::Nothing,
         }),
         operands: match terms.proxies {
             None => Operands::Rows,

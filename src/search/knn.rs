@@ -15,7 +15,7 @@ use crate::base::plan::{MemoryPlan, Room};
 use crate::data::RowSource;
 use crate::engine::pace::{Fetch, Pace, Slices};
 use crate::engine::{DeviceVec, Engine, Workspace};
-use crate::kernels::knn::{self, Asked, Inputs, MOST_KEPT, Scratch, Search, VISIT};
+use crate::kernels::knn::{self, Inputs, MOST_KEPT, QueryBound, Scratch, Search, VISIT};
 use crate::kernels::{self, stride};
 use crate::model::unit_rows::UnitRows;
 
@@ -162,7 +162,8 @@ impl KnnSpec {
     fn cut(&self, room: &Room) -> Cut {
         let row_bytes = 4 * stride(self.dim) as u64;
         let references = self.references as u64;
-        let query_bytes = row_bytes + (size_of::<Asked>() + 8 * self.kept() + 8 * VISIT + 4) as u64;
+        let query_bytes =
+            row_bytes + (size_of::<QueryBound>() + 8 * self.kept() + 8 * VISIT + 4) as u64;
         // Bytes that remain beside the rounding of every buffer.
         let rounding = 8 * 16;
         let scratch = SCRATCH_BYTES - rounding;
@@ -205,23 +206,23 @@ impl KnnSpec {
         let plan = MemoryPlan::default()
             .with::<f32>(Purpose::Neighbours, "knn.references", references * stride)
             .with::<f32>(Purpose::Neighbours, "knn.queries", queries * stride);
-        Seeker::plan(plan, queries, kept)
+        SearchScratch::plan(plan, queries, kept)
     }
 }
 
 /// Scratch of a search: bounds of each query, neighbours kept so far, candidates.
 #[derive(Debug)]
-pub(crate) struct Seeker {
-    asked: DeviceVec<Asked>,
+pub(crate) struct SearchScratch {
+    asked: DeviceVec<QueryBound>,
     scratch: Scratch,
     /// One visit of references is searched per dispatch. Set after candidates of a query did not fit.
     careful: bool,
 }
 
-impl Seeker {
+impl SearchScratch {
     /// Adds the buffers for `queries` queries, `kept` neighbours each, to a plan.
     pub(crate) fn plan(plan: MemoryPlan, queries: u64, kept: u64) -> MemoryPlan {
-        plan.with::<Asked>(Purpose::Neighbours, "knn.asked", queries)
+        plan.with::<QueryBound>(Purpose::Neighbours, "knn.asked", queries)
             .with::<[u32; 2]>(Purpose::Neighbours, "knn.kept", queries * kept)
             .with::<[u32; 2]>(
                 Purpose::Similarities,
@@ -260,7 +261,11 @@ impl Seeker {
     ///
     /// # Errors
     /// As [`Slices::upload`].
-    pub(crate) async fn ask(&mut self, slices: &mut Slices<'_>, asked: &[Asked]) -> Result<()> {
+    pub(crate) async fn ask(
+        &mut self,
+        slices: &mut Slices<'_>,
+        asked: &[QueryBound],
+    ) -> Result<()> {
         slices.upload(&mut self.asked, 0, asked).await
     }
 
@@ -347,7 +352,7 @@ pub struct KnnIndex<'a> {
     loaded: bool,
     references: DeviceVec<f32>,
     queries: DeviceVec<f32>,
-    seeker: Seeker,
+    seeker: SearchScratch,
     pace: Pace,
 }
 
@@ -378,7 +383,7 @@ impl<'a> KnnIndex<'a> {
             loaded: false,
             references: workspace.take("knn.references"),
             queries: workspace.take("knn.queries"),
-            seeker: Seeker::new(&mut workspace),
+            seeker: SearchScratch::new(&mut workspace),
             pace: Pace::of(engine),
         })
     }
@@ -488,10 +493,12 @@ impl<'a> KnnIndex<'a> {
     }
 
     /// First bounds of the queries of a block: nothing but a query itself is excluded.
-    fn asked(&self, block: Range<usize>) -> Vec<Asked> {
+    fn asked(&self, block: Range<usize>) -> Vec<QueryBound> {
         let own = |number| if self.spec.own { number } else { u32::MAX };
         let numbers = block.start as u32..block.end as u32;
-        numbers.map(|number| Asked::first(own(number))).collect()
+        numbers
+            .map(|number| QueryBound::first(own(number)))
+            .collect()
     }
 
     /// Finds the neighbours of a block of queries, one window of neighbours after the other.
@@ -517,7 +524,7 @@ impl<'a> KnnIndex<'a> {
                 }
             };
             for (asked, entries) in asked.iter_mut().zip(entries.chunks_exact(kept)) {
-                *asked = Asked::after(asked.id, entries[kept - 1]);
+                *asked = QueryBound::after(asked.id, entries[kept - 1]);
             }
             found.note(block.start, window, kept, &entries);
         }

@@ -7,7 +7,7 @@ use crate::base::ledger::Purpose;
 use crate::base::plan::MemoryPlan;
 use crate::engine::device::TileShape;
 use crate::engine::{Commands, DeviceVec, Engine, Workspace};
-use crate::kernels::knn::{self, Asked, Inputs, Scratch, Search, VISIT};
+use crate::kernels::knn::{self, Inputs, QueryBound, Scratch, Search, VISIT};
 
 /// Shortest time of a search that counts, unless the limit is reached.
 const LEAST: Duration = Duration::from_millis(10);
@@ -68,7 +68,7 @@ fn plan() -> MemoryPlan {
     MemoryPlan::default()
         .with::<f32>(Purpose::Activations, "tune.queries", queries * DIM as u64)
         .with::<f32>(Purpose::Dataset, "tune.references", references * DIM as u64)
-        .with::<Asked>(Purpose::Ranks, "tune.asked", queries)
+        .with::<QueryBound>(Purpose::Ranks, "tune.asked", queries)
         .with::<[u32; 2]>(Purpose::Ranks, "tune.kept", queries * K as u64)
         .with::<[u32; 2]>(Purpose::Ranks, "tune.survivors", queries * VISIT as u64)
         .with::<u32>(Purpose::Ranks, "tune.counts", queries)
@@ -78,7 +78,7 @@ fn plan() -> MemoryPlan {
 struct Searched {
     queries: DeviceVec<f32>,
     references: DeviceVec<f32>,
-    asked: DeviceVec<Asked>,
+    asked: DeviceVec<QueryBound>,
     scratch: Scratch,
 }
 
@@ -107,7 +107,7 @@ impl Searched {
         } = &mut searched;
         engine.upload(queries, 0, &values(QUERIES)).await?;
         engine.upload(references, 0, &values(REFERENCES)).await?;
-        let first = vec![Asked::first(u32::MAX); QUERIES];
+        let first = vec![QueryBound::first(u32::MAX); QUERIES];
         engine.upload(asked, 0, &first).await?;
         Ok(searched)
     }

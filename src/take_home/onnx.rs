@@ -41,7 +41,7 @@ pub(super) fn file(head: &Head, distance: Distance) -> Vec<u8> {
     model.encode_to_vec()
 }
 
-/// Filling, layers with ReLU between them, and unit length at the end.
+/// The graph of a head: missing values filled, the layers with ReLU between them, and each row scaled to unit length.
 fn graph(head: &Head) -> Graph {
     let (mut nodes, mut initializers) = (Vec::new(), Vec::new());
     let mut rows = INPUT.to_owned();

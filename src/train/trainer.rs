@@ -50,7 +50,7 @@ use crate::rules::config::{InitialWeights, TrainConfig};
 use crate::rules::miners::MiningCounts;
 use crate::rules::mining_rule::MiningRule;
 use crate::search::evaluation::Evaluator;
-use crate::search::knn::Seeker;
+use crate::search::knn::SearchScratch;
 use baseline::Linear;
 use drawn::Drawn;
 use kept::Kept;
@@ -96,7 +96,7 @@ pub struct Trainer {
     train: TrainBuffers,
     tile: Tile,
     evaluator: Evaluator,
-    seeker: Seeker,
+    seeker: SearchScratch,
     linear: Result<Linear, Unfit>,
     kept: Kept,
     step: u64,
@@ -203,7 +203,7 @@ impl Trainer {
             train: TrainBuffers::new(&mut workspace, sizes),
             tile: Tile::new(&mut workspace, &TILE, &sizes.widths),
             evaluator: Evaluator::new(&mut workspace, cut),
-            seeker: Seeker::new(&mut workspace),
+            seeker: SearchScratch::new(&mut workspace),
             linear: linear.map(|outputs| {
                 Linear::new(&engine, &mut workspace, dataset.features.dim(), outputs)
             }),

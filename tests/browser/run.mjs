@@ -1,17 +1,36 @@
-// Runs every file of tests, one after the other, each in a process of its own, and says how long each took. Names of files
-// choose some of them: `npm test -- words runs`.
-import { spawnSync } from "node:child_process";
+// Runs every file of tests, each in a process of its own, two at a time, and says how long each took. Names of files choose some
+// of them: `npm test -- words runs`.
+import { spawn } from "node:child_process";
 import { readdirSync } from "node:fs";
+
+// These hold something to a time, or fill the machine: they run alone, after the others.
+const alone = ["bench", "checkpoints", "engines", "gibibyte", "large", "soak", "stops"].map((name) => `${name}.test.mjs`);
 
 const chosen = process.argv.slice(2);
 const files = readdirSync(".").filter((file) => file.endsWith(".test.mjs") && (chosen.length === 0 || chosen.some((name) => file.startsWith(name))));
-const took = files.map((file) => {
+const took = [];
+
+/** Runs a file; what it says is shown in one piece. */
+const run = (file) => new Promise((done) => {
   const started = Date.now();
   // The file counts as one test, too. On a busy machine the limits of its tests end it, not this one.
-  const { status } = spawnSync(process.execPath, ["--test", "--test-timeout=900000", file], { stdio: "inherit" });
-  return { file, seconds: Math.round((Date.now() - started) / 1000), failed: status !== 0 };
+  const test = spawn(process.execPath, ["--test", "--test-timeout=900000", file]);
+  let said = "";
+  for (const stream of [test.stdout, test.stderr]) stream.on("data", (part) => (said += part));
+  test.on("close", (status) => {
+    process.stdout.write(said);
+    took.push({ file, seconds: Math.round((Date.now() - started) / 1000), failed: status !== 0 });
+    done();
+  });
 });
-const total = took.reduce((sum, { seconds }) => sum + seconds, 0);
+const lane = async (files) => {
+  for (let file = files.shift(); file; file = files.shift()) await run(file);
+};
+
+const started = Date.now();
+const together = files.filter((file) => !alone.includes(file));
+await Promise.all([lane(together), lane(together)]);
+await lane(files.filter((file) => alone.includes(file)));
 for (const { file, seconds, failed } of took) console.log(`${String(seconds).padStart(5)} s  ${file}${failed ? "  FAILED" : ""}`);
-console.log(`${String(total).padStart(5)} s  in all`);
+console.log(`${String(Math.round((Date.now() - started) / 1000)).padStart(5)} s  in all`);
 process.exit(files.length === 0 || took.some(({ failed }) => failed) ? 1 : 0);

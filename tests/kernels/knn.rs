@@ -1,5 +1,5 @@
 use nearfar::kernels::knn::{
-    self, Asked, FEW_QUERIES, Inputs, MOST_KEPT, NOTHING, Scratch, Search, VISIT, is_lost,
+    self, FEW_QUERIES, Inputs, MOST_KEPT, NOTHING, QueryBound, Scratch, Search, VISIT, is_lost,
     visits_together,
 };
 use nearfar::kernels::tile::Shape;
@@ -29,7 +29,7 @@ fn nearest(
     engine: &Engine,
     cut: &Cut,
     queries: &[f32],
-    asked: &[Asked],
+    asked: &[QueryBound],
     references: &[f32],
     stride: usize,
     k: usize,
@@ -146,7 +146,7 @@ fn long_rows_that_are_much_alike_round_little() {
     };
     let (queries, references) = (around(n), around(m));
     let (exact_queries, exact_references) = (to_f64(&queries), to_f64(&references));
-    let asked = vec![Asked::first(u32::MAX); n];
+    let asked = vec![QueryBound::first(u32::MAX); n];
     for engine in engines() {
         for cut in &CUTS {
             let found = nearest(&engine, cut, &queries, &asked, &references, stride, m);
@@ -188,7 +188,7 @@ fn the_nearest_are_those_of_a_full_sort_on_data_full_of_ties() {
             }
         };
         let ids: Vec<u32> = (0..n).map(own).collect();
-        let asked: Vec<Asked> = ids.iter().map(|id| Asked::first(*id)).collect();
+        let asked: Vec<QueryBound> = ids.iter().map(|id| QueryBound::first(*id)).collect();
         let expected = reference::neighbours(&to_f64(&queries), &ids, &to_f64(&references), 64, k);
         for engine in engines() {
             for cut in CUTS {
@@ -212,13 +212,13 @@ fn what_comes_after_is_strictly_farther() {
     let all = reference::neighbours(&to_f64(&queries), &ids, &to_f64(&references), 64, 700);
     for engine in engines() {
         for cut in CUTS {
-            let mut asked = [Asked::first(u32::MAX); 9];
+            let mut asked = [QueryBound::first(u32::MAX); 9];
             let mut found = vec![Vec::new(); 9];
             for _ in 0..4 {
                 let kept = nearest(&engine, &cut, &queries, &asked, &references, 64, 200);
                 for ((asked, found), kept) in asked.iter_mut().zip(&mut found).zip(kept.chunks(200))
                 {
-                    *asked = Asked::after(u32::MAX, kept[199]);
+                    *asked = QueryBound::after(u32::MAX, kept[199]);
                     found.extend(kept.to_vec());
                 }
             }
@@ -239,7 +239,7 @@ fn every_shape_and_every_cut_gives_the_same_bytes() {
             unit.iter().map(|value| *value as f32).collect::<Vec<_>>()
         };
         let (references, queries) = (unit(2100), unit(140));
-        let asked = [Asked::first(u32::MAX); 140];
+        let asked = [QueryBound::first(u32::MAX); 140];
         for engine in engines() {
             let [first, rest @ ..] =
                 CUTS.map(|cut| nearest(&engine, &cut, &queries, &asked, &references, stride, 12));
@@ -285,7 +285,7 @@ fn the_worst_order_of_references_loses_none() {
                 &engine,
                 &cut,
                 &queries,
-                &[Asked::first(4999)],
+                &[QueryBound::first(4999)],
                 &references,
                 4,
                 300,
@@ -307,8 +307,8 @@ fn a_look_with_more_survivors_than_have_room_says_so_of_those_queries_alone() {
     ];
     // The others have found nearer references.
     let asked = [
-        [Asked::first(u32::MAX); HALF],
-        [Asked::after(u32::MAX, [(-1.0f32).to_bits(), 0]); HALF],
+        [QueryBound::first(u32::MAX); HALF],
+        [QueryBound::after(u32::MAX, [(-1.0f32).to_bits(), 0]); HALF],
     ];
     let (queries, asked) = (queries.concat(), asked.concat());
     for k in [1, 9, 40] {
@@ -350,7 +350,7 @@ fn few_queries_find_the_same_bytes_as_many() {
             }
         };
         let (references, queries) = (unit(&mut rng, m), unit(&mut rng, 34));
-        let asked: Vec<Asked> = (0..34).map(Asked::first).collect();
+        let asked: Vec<QueryBound> = (0..34).map(QueryBound::first).collect();
         let engine = super::common::open(nearfar::EngineKind::Gpu, 256 << 20);
         for cut in &CUTS {
             // Halves of 17 queries.
@@ -415,7 +415,7 @@ fn rows_of_zeros_and_rows_that_are_all_equal_tie_by_id() {
     references.extend([0.0; 64 * 300]);
     let queries = [&references[..64], &[0.0; 64]].concat();
     let ids = [7, 450];
-    let asked = ids.map(Asked::first);
+    let asked = ids.map(QueryBound::first);
     let expected = reference::neighbours(&to_f64(&queries), &ids, &to_f64(&references), 64, 400);
     for engine in engines() {
         for cut in CUTS {

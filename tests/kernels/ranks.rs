@@ -23,7 +23,7 @@ fn ranks_from_gaps(
     let places = rows.iter().map(|row| row.positives as usize + 1).sum();
     let mut scratch = Scratch {
         thresholds: output(engine, places),
-        books: output(engine, places),
+        gap_counts: output(engine, places),
     };
     let (queries, references) = (vector(engine, queries, 0), vector(engine, references, 0));
     let (batch, device_tags) = (vector(engine, rows, 0), vector(engine, tags, 0));
@@ -57,7 +57,7 @@ fn ranks_from_gaps(
     order(&mut commands, &block, most, inputs, &mut scratch);
     gaps(&mut commands, &block, shape, inputs, &mut scratch);
     engine.submit(commands);
-    let books = read(engine, &scratch.books, places);
+    let gap_counts = read(engine, &scratch.gap_counts, places);
     let mut commands = engine.commands();
     pack(&mut commands, places, &mut scratch);
     engine.submit(commands);
@@ -66,13 +66,13 @@ fn ranks_from_gaps(
         .into_iter()
         .flatten()
         .flat_map(|word| [word & 0xffff, word >> 16]);
-    assert_eq!(halves.take(places).collect::<Vec<_>>(), books);
+    assert_eq!(halves.take(places).collect::<Vec<_>>(), gap_counts);
     let ranks = |row: &Row| {
-        let books = &books[row.offset as usize..][..=row.positives as usize];
+        let gap_counts = &gap_counts[row.offset as usize..][..=row.positives as usize];
         let mut above = 0;
         let mut ranks = Vec::new();
-        for (j, gap) in (1..).zip((1..books.len()).rev()) {
-            above += u64::from(books[gap]);
+        for (j, gap) in (1..).zip((1..gap_counts.len()).rev()) {
+            above += u64::from(gap_counts[gap]);
             ranks.push(j + above);
         }
         ranks

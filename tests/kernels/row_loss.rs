@@ -1,5 +1,5 @@
 use nearfar::kernels::row_loss::{
-    Centers, Form, Given, PairTotal, RowCost, Times, count, reduce, slopes,
+    Centers, ExtraInput, Form, Multiplicity, PairTotal, RowCost, count, reduce, slopes,
 };
 use nearfar::kernels::row_loss::{ROW_NUMBERS, dispatches};
 use nearfar::kernels::select::Selection;
@@ -28,8 +28,8 @@ fn losses(distance: Distance) -> Vec<(Loss, RowCost)> {
         scales,
         margins,
         centers: Centers::ONE,
-        given: Given::Nothing,
-        times: Times::Once,
+        given: ExtraInput::Nothing,
+        times: Multiplicity::Once,
         mined: Rule {
             distance,
             kind: Kind::Unmined,
@@ -97,10 +97,10 @@ fn pairs(case: &Case, cost: &RowCost) -> (Vec<PairsOfAnchor>, Vec<[Vec<usize>; 2
                 } else {
                     (**other, place)
                 };
-                cost.times != Times::Mined || mined(p, n)
+                cost.times != Multiplicity::Mined || mined(p, n)
             });
             match cost.times {
-                Times::Once => 1.0,
+                Multiplicity::Once => 1.0,
                 _ if cost.is_of_masks() => (met.count() as f64).min(1.0),
                 _ => met.count() as f64,
             }
@@ -146,7 +146,7 @@ fn compare(engine: &Engine, case: &Case, loss: &Loss, cost: &RowCost, stride: us
     let (kept, report) = (&mut selected.kept, &mut selected.report);
     let mut commands = engine.commands();
     count(&mut commands, &block, cost, kept, &mut times);
-    let counted = (cost.times == Times::Mined).then_some(&times);
+    let counted = (cost.times == Multiplicity::Mined).then_some(&times);
     reduce(
         &mut commands,
         &block,
@@ -250,14 +250,18 @@ fn losses_and_slopes_of_every_form_equal_the_reference() {
             ] {
                 for (loss, cost) in losses(distance) {
                     let crossed = matches!(cost.form, Form::Margin);
-                    let times = if crossed { Times::Crossed } else { Times::Once };
+                    let times = if crossed {
+                        Multiplicity::Crossed
+                    } else {
+                        Multiplicity::Once
+                    };
                     compare(&engine, &case, &loss, &RowCost { times, ..cost }, stride);
                     let mined = Rule {
                         kind: Kind::Semihard,
                         miner_margin: 0.3,
                         ..cost.mined
                     };
-                    let times = Times::Mined;
+                    let times = Multiplicity::Mined;
                     let cost = RowCost {
                         times,
                         mined,
@@ -274,7 +278,7 @@ fn losses_and_slopes_of_every_form_equal_the_reference() {
 fn pairs_are_counted_in_windows_where_a_side_is_long() {
     let (_, cost) = losses(Distance::Cosine).swap_remove(0);
     let cost = RowCost {
-        times: Times::Mined,
+        times: Multiplicity::Mined,
         ..cost
     };
     assert!(dispatches(100_000, &cost) > dispatches(10_000, &cost));

@@ -102,7 +102,7 @@ fn run_between(
     let positives = batch.iter().map(|row| row.positives).max().unwrap_or(0);
     let mut scratch = Scratch {
         thresholds: output(engine, most as usize + 1),
-        books: output(engine, most as usize + 1),
+        gap_counts: output(engine, most as usize + 1),
     };
     let mut parts = output(
         engine,
@@ -183,14 +183,14 @@ fn run_between(
     engine.submit(commands);
     let report = read(engine, &report, 32 + TERMS + rows + PAIRS);
     let report = &report[32..];
-    let (thresholds, books) = (
+    let (thresholds, gap_counts) = (
         read(engine, &scratch.thresholds, most as usize),
-        read(engine, &scratch.books, most as usize),
+        read(engine, &scratch.gap_counts, most as usize),
     );
     let of_row = |row: &Row| {
         let own = row.offset as usize..(row.offset + row.positives) as usize;
         let thresholds = thresholds[own.clone()].iter();
-        let both = thresholds.zip(&books[own]);
+        let both = thresholds.zip(&gap_counts[own]);
         both.map(|([bits, _], count)| (f32::from_bits(*bits), *count))
             .collect()
     };
@@ -620,7 +620,7 @@ fn a_workgroup_counts_past_32_bits() {
     let batch = vector(&engine, &vec![row; rows], 0);
     let tags = vector(&engine, &vec![[2u32, 5]; references], 0);
     let thresholds = vector(&engine, &vec![[0.5f32.to_bits(), 7]; positives], 0);
-    let books = vector(&engine, &vec![0u32; positives + rows + 1], 0);
+    let gap_counts = vector(&engine, &vec![0u32; positives + rows + 1], 0);
     let parts = output::<f32>(&engine, rows * part_stride(4));
     let report = vector(&engine, &[0u32; TERMS], 0);
     fn bound<T: bytemuck::Pod>(vector: &DeviceVec<T>) -> nearfar::gpu::Binding<'_> {
@@ -660,7 +660,7 @@ fn a_workgroup_counts_past_32_bits() {
         bound(&batch),
         bound(&tags),
         bound(&thresholds),
-        bound(&books),
+        bound(&gap_counts),
         bound(&parts),
         bound(&report),
     ];

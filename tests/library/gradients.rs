@@ -7,8 +7,8 @@ use crate::common::{engines, rng, to_f64};
 use nearfar::kernels::gemm::Layer;
 use nearfar::kernels::select::Selection;
 use nearfar::kernels::stride;
+use nearfar::kernels::triplet_loss::Weighing;
 use nearfar::kernels::triplet_margin::{Kind, Rule};
-use nearfar::kernels::weigh::Weighing;
 use nearfar::{
     Dataset, Engine, Labelled, LayerWeights, Standardize, TrainConfig, Trainer, reference,
 };

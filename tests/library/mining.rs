@@ -3,8 +3,8 @@
 use crate::common::{assert_close, engines, exact_unit_rows, open, random_rows, rng, to_f64};
 use nearfar::kernels::triplet_margin::{Kind, Rule};
 use nearfar::{
-    Distance, Engine, EngineKind, ListingSpec, Loss, Mined, Miner, MiningSpec, Pairs, Path, Rate,
-    RowSource, Rows, TrainConfig, TripletMarginLoss, Wanted, list, mine, reference,
+    Distance, Engine, EngineKind, ListingSpec, Loss, Mined, Miner, MiningMethod, MiningSpec, Pairs,
+    Rate, RowSource, Rows, TrainConfig, TripletMarginLoss, Wanted, list, mine, reference,
 };
 use rand::RngExt as _;
 
@@ -305,7 +305,7 @@ fn by_rows_a_budget_changes_no_byte_and_the_plan_names_the_path() {
                     }
                     .mined_by(&config.miner, Some(&config.loss));
                     let plan = spec.plan(&engine.room(), &Rate::default()).expect("fits");
-                    assert_eq!(plan.path, Some(Path::Rows), "{sets:?}");
+                    assert_eq!(plan.path, Some(MiningMethod::Rows), "{sets:?}");
                     blocks.push(plan.block_queries);
                     let before = engine.ledger().live_bytes();
                     let mined = run(

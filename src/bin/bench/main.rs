@@ -74,7 +74,7 @@ mod native {
         what: Option<What>,
     }
 
-    /// Whose shaders have no runtime checks.
+    /// Runs whose shaders are compiled without runtime checks.
     #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
     enum Trusted {
         /// Those of everything.

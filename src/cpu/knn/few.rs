@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::super::parallel::{map, rows_of_a_part};
 use super::super::tile::{PANEL, similarities, turn};
-use super::{Asked, Search, admits, keep};
+use super::{QueryBound, Search, admits, keep};
 
 /// The most queries that are few: more fill the lanes by themselves.
 pub(super) const FEW: usize = PANEL;
@@ -16,7 +16,7 @@ pub(super) fn search(
     places: Range<usize>,
     queries: &[f32],
     references: &[f32],
-    asked: &[Asked],
+    asked: &[QueryBound],
     kept: &mut [[u32; 2]],
 ) {
     let Search {
@@ -67,7 +67,7 @@ impl Found {
     }
 
     /// Looks at the similarities to references whose ids ascend from `first_id`.
-    fn look(&mut self, asked: &Asked, first_id: u32, s: &[f32]) {
+    fn look(&mut self, asked: &QueryBound, first_id: u32, s: &[f32]) {
         let last = self.kept[self.kept.len() - 1];
         let farthest = f32::from_bits(last[0]);
         for (id, s) in (first_id..).zip(s) {
@@ -106,7 +106,7 @@ mod tests {
         let (asking, mut known) = (rows(queries), rows(references));
         known[7 * stride] = f32::NAN;
         for k in [1, 10, 300] {
-            let nearest = |at_once: usize, asked: &[Asked]| {
+            let nearest = |at_once: usize, asked: &[QueryBound]| {
                 let mut kept = vec![NOTHING; queries * k];
                 let mut survivors = vec![NOTHING; queries * VISIT];
                 for first_row in (0..queries).step_by(at_once) {
@@ -127,11 +127,13 @@ mod tests {
                 kept
             };
             let own = |query: usize| 100 + query as u32;
-            let first: Vec<Asked> = (0..queries).map(|query| Asked::first(own(query))).collect();
+            let first: Vec<QueryBound> = (0..queries)
+                .map(|query| QueryBound::first(own(query)))
+                .collect();
             let all = nearest(queries, &first);
             assert!(!all.contains(&NOTHING), "k {k}");
-            let after = |query: usize| Asked::after(own(query), all[(query + 1) * k - 1]);
-            let after: Vec<Asked> = (0..queries).map(after).collect();
+            let after = |query: usize| QueryBound::after(own(query), all[(query + 1) * k - 1]);
+            let after: Vec<QueryBound> = (0..queries).map(after).collect();
             for asked in [first, after] {
                 let all = nearest(queries, &asked);
                 assert_eq!(nearest(1, &asked), all, "k {k}");

@@ -87,7 +87,7 @@ impl Centers {
 /// Number of times that a kept pair counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Times {
+pub enum Multiplicity {
     /// Once.
     Once = 0,
     /// Once for each triplet that the miner keeps with the pair; not at all if it keeps none.
@@ -99,7 +99,7 @@ pub enum Times {
 /// Further input of a loss, in a buffer of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Given {
+pub enum ExtraInput {
     /// None.
     #[default]
     Nothing = 0,
@@ -122,13 +122,13 @@ pub struct RowCost {
     /// Margins of both sides, as values.
     pub margins: [f32; 2],
     /// Number of times that a pair counts.
-    pub times: Times,
-    /// The band of triplets that is mined, for [`Times::Mined`].
+    pub times: Multiplicity,
+    /// The band of triplets that is mined, for [`Multiplicity::Mined`].
     pub mined: Rule,
     /// Number of references that stand for one class, and their pooling.
     pub centers: Centers,
     /// Further input of the loss.
-    pub given: Given,
+    pub given: ExtraInput,
 }
 
 /// Counts of pairs in a step's report, each a u64 in two words, in place of the triplet counts of [`super::triplet_margin::Total`].
@@ -178,7 +178,7 @@ impl RowCost {
     /// The loss with its margins shifted by the learned boundary.
     pub(super) fn moved(&self, given: &[f32]) -> Self {
         let by = match self.given {
-            Given::Boundary => given[0],
+            ExtraInput::Boundary => given[0],
             _ => 0.0,
         };
         Self {
@@ -199,7 +199,7 @@ impl RowCost {
 
     /// Tells if the weights of references are added to the exponents.
     pub(super) fn adds_weights(&self) -> bool {
-        self.given == Given::Weights && self.form == Form::ProxyAnchor
+        self.given == ExtraInput::Weights && self.form == Form::ProxyAnchor
     }
 
     /// Number of times that each pair of a row counts, `None` if they differ; and the most that a pair may count. `others`: kept
@@ -207,9 +207,9 @@ impl RowCost {
     pub(super) fn times_of(&self, others: &[u32]) -> (Option<f32>, f32) {
         let most = if self.is_of_masks() { 1.0 } else { f32::MAX };
         let each = match self.times {
-            Times::Once => Some(1.0),
-            Times::Crossed => Some(most.min(others.len() as f32)),
-            Times::Mined => None,
+            Multiplicity::Once => Some(1.0),
+            Multiplicity::Crossed => Some(most.min(others.len() as f32)),
+            Multiplicity::Mined => None,
         };
         (each, most)
     }

@@ -3,7 +3,7 @@
 use pulp::{Arch, Simd, WithSimd};
 
 use super::exponents::{EMPTY, log_add};
-use super::form::{Form, Given, PairTotal, RowCost};
+use super::form::{ExtraInput, Form, PairTotal, RowCost};
 use super::pairs::{Pairs, Slices};
 use crate::SEGMENT;
 use crate::exp::{exp, sigmoid};
@@ -83,7 +83,7 @@ pub fn reduce(
                     numbers.add_positives(cost, pairs);
                 });
             }
-            if cost.given == Given::Weights && !cost.adds_weights() {
+            if cost.given == ExtraInput::Weights && !cost.adds_weights() {
                 numbers.weigh(inputs.given[first_anchor + row]);
             }
             numbers.write(reduced);

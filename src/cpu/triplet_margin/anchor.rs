@@ -48,7 +48,7 @@ impl WithSimd for MeetAll<'_, '_> {
 pub(super) struct Anchor<'a> {
     pub(super) label: u32,
     pub(super) ladder: Ladder<'a>,
-    pub(super) books: &'a mut [u32],
+    pub(super) gap_counts: &'a mut [u32],
     pub(super) part: &'a mut [f32],
     pub(super) gradient: &'a mut [f32],
     /// Weights of the references of a segment.
@@ -97,9 +97,9 @@ impl Anchor<'_> {
             ];
             add_counts(&mut totals, counts.map(|count| count as u64));
             if !met.active.is_empty() {
-                let books = &mut *self.books;
-                books[met.active.start] = books[met.active.start].wrapping_add(1);
-                books[met.active.end] = books[met.active.end].wrapping_sub(1);
+                let gap_counts = &mut *self.gap_counts;
+                gap_counts[met.active.start] = gap_counts[met.active.start].wrapping_add(1);
+                gap_counts[met.active.end] = gap_counts[met.active.end].wrapping_sub(1);
                 *factor = met.active.len() as f32 * rule.distance.slope(*s);
                 weights += f64::from(*factor);
             }
@@ -107,19 +107,19 @@ impl Anchor<'_> {
         (self.totals, self.weights) = (totals, weights);
     }
 
-    /// Turns the books into each positive's number of active negatives, and adds the positives' part of the gradient.
+    /// Turns the gap counts into each positive's number of active negatives, and adds the positives' part of the gradient.
     #[inline(always)]
     pub(super) fn pull<'r>(&mut self, reference: impl Fn(u32) -> &'r [f32]) {
         let mut active = 0u32;
-        let books = self.books.chunks_mut(SEGMENT);
+        let gap_counts = self.gap_counts.chunks_mut(SEGMENT);
         let Ladder {
             thresholds,
             distance,
             ..
         } = self.ladder;
-        for (thresholds, books) in thresholds.chunks(SEGMENT).zip(books) {
+        for (thresholds, gap_counts) in thresholds.chunks(SEGMENT).zip(gap_counts) {
             self.part.fill(0.0);
-            for ([bits, id], count) in thresholds.iter().zip(books) {
+            for ([bits, id], count) in thresholds.iter().zip(gap_counts) {
                 active = active.wrapping_add(*count);
                 *count = active;
                 let weight = -(active as f32) * distance.slope(f32::from_bits(*bits));

@@ -62,6 +62,8 @@ pub struct Gpu {
     readback: GpuVec<u8>,
     /// Bytes of a piece of a large upload.
     piece_bytes: u64,
+    /// A piece was written since the last submit.
+    unsent: Cell<bool>,
     returned: vec::Returned,
     faults: Arc<Mutex<Option<String>>>,
     submits: Cell<u64>,
@@ -133,6 +135,7 @@ impl Gpu {
             upload,
             readback,
             piece_bytes: piece_bytes(ledger.budget_bytes()),
+            unsent: Cell::new(false),
             returned,
             faults,
             submits: Cell::new(0),
@@ -235,6 +238,13 @@ impl Gpu {
         commands.submit();
     }
 
+    /// Sends the piece that no submit has taken along yet.
+    fn flush(&self) {
+        if self.unsent.get() {
+            self.send([]);
+        }
+    }
+
     /// Sends command buffers to the device.
     fn send(&self, buffers: impl IntoIterator<Item = wgpu::CommandBuffer>) {
         if let Some(more) = self.loss.get() {
@@ -244,6 +254,7 @@ impl Gpu {
             }
         }
         self.queue.submit(buffers);
+        self.unsent.set(false);
         self.submits.set(self.submits.get() + 1);
         self.waits.sent();
     }
@@ -265,13 +276,14 @@ impl Gpu {
     ) -> Result<()> {
         let bytes: &[u8] = bytemuck::cast_slice(elements);
         let size = bytes.len() as u64;
+        // A piece is sent with the next submit, whatever that is.
+        self.flush();
         if self.waits.carried() + size > 2 * self.piece_bytes {
             self.idle().await?;
         }
         self.queue
             .write_buffer(target.raw(), first * size_of::<T>() as u64, bytes);
-        // A write is sent with the next submit: without one, pieces would gather.
-        self.send([]);
+        self.unsent.set(true);
         self.waits.carry(size);
         self.uploaded.set(self.uploaded.get() + size);
         Ok(())
@@ -341,6 +353,7 @@ impl Gpu {
     /// # Errors
     /// [`Error::Device`] when the device was lost or reported an error since the last check.
     pub async fn idle(&self) -> Result<()> {
+        self.flush();
         let returned = self.returned.take();
         if !returned.is_empty() {
             self.pipelines.forget_bind_groups();

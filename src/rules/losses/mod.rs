@@ -46,7 +46,7 @@ pub use triplet_margin::TripletMarginLoss;
 use terms::{Formula, Terms, side, sum_of_terms};
 
 use crate::base::error::{Error, Result};
-use crate::base::forecast::Path;
+use crate::base::forecast::MiningMethod;
 use crate::cpu::Distance;
 use crate::rules::arguments;
 use crate::rules::miners::{Miner, MiningCounts};
@@ -290,7 +290,7 @@ impl Loss {
     }
 
     /// The loss of a step, from its report.
-    pub(crate) fn read(&self, report: &[u32], counts: &MiningCounts, path: Path) -> f64 {
+    pub(crate) fn read(&self, report: &[u32], counts: &MiningCounts, path: MiningMethod) -> f64 {
         match self {
             Self::TripletMargin(loss) => loss.read(report, counts, path),
             // Each row's term is its part of the mean.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::terms::{Formula, Terms, sum_of_terms};
-use crate::base::forecast::Path;
+use crate::base::forecast::MiningMethod;
 use crate::cpu::Distance;
 use crate::rules::arguments::{Argument, Part};
 use crate::rules::miners::MiningCounts;
@@ -50,12 +50,12 @@ impl TripletMarginLoss {
     }
 
     /// Loss of a step, from its report. The rows' terms there add up to the sum over active triplets of `v_an - v_ap` on
-    /// [`Path::Ranks`], and of the losses themselves on [`Path::Rows`].
-    pub(crate) fn read(&self, report: &[u32], counts: &MiningCounts, path: Path) -> f64 {
+    /// [`MiningMethod::Ranks`], and of the losses themselves on [`MiningMethod::Rows`].
+    pub(crate) fn read(&self, report: &[u32], counts: &MiningCounts, path: MiningMethod) -> f64 {
         let sum = sum_of_terms(report, counts.anchors as usize);
         match path {
-            Path::Ranks => self.mean(sum, counts.active),
-            Path::Rows => sum / counts.active.max(1) as f64,
+            MiningMethod::Ranks => self.mean(sum, counts.active),
+            MiningMethod::Rows => sum / counts.active.max(1) as f64,
         }
     }
 }
@@ -78,7 +78,7 @@ mod tests {
         let report = vec![0; TERMS + 2];
         let counts = Miner::default().counts(&report, 2);
         assert_eq!((counts.anchors, counts.valid), (2, 0));
-        for path in [Path::Ranks, Path::Rows] {
+        for path in [MiningMethod::Ranks, MiningMethod::Rows] {
             let loss = TripletMarginLoss::default().read(&report, &counts, path);
             assert_eq!(loss, 0.0);
         }
@@ -99,8 +99,8 @@ mod tests {
             margin: 0.25,
             ..TripletMarginLoss::default()
         };
-        assert_eq!(loss.read(&report, &counts, Path::Ranks), 0.375);
+        assert_eq!(loss.read(&report, &counts, MiningMethod::Ranks), 0.375);
         // Losses need no margin added.
-        assert_eq!(loss.read(&report, &counts, Path::Rows), 0.125);
+        assert_eq!(loss.read(&report, &counts, MiningMethod::Rows), 0.125);
     }
 }

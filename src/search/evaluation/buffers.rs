@@ -221,7 +221,7 @@ impl Evaluator {
         .with::<u32>(Purpose::Staging, "evaluate.numbers", queries)
         .with::<Row>(Purpose::Ranks, "evaluate.rows", queries)
         .with::<[u32; 2]>(Purpose::Ranks, "evaluate.thresholds", thresholds)
-        .with::<u32>(Purpose::Ranks, "evaluate.books", thresholds)
+        .with::<u32>(Purpose::Ranks, "evaluate.gap_counts", thresholds)
     }
 
     pub(crate) fn new(workspace: &mut Workspace, cut: Cut) -> Self {
@@ -233,7 +233,7 @@ impl Evaluator {
             batch: workspace.take("evaluate.rows"),
             scratch: Scratch {
                 thresholds: workspace.take("evaluate.thresholds"),
-                books: workspace.take("evaluate.books"),
+                gap_counts: workspace.take("evaluate.gap_counts"),
             },
             cut,
             depth: usize::MAX,

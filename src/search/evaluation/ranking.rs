@@ -32,8 +32,8 @@ impl Asking<'_> {
         self.groups.map(|groups| groups[query as usize])
     }
 
-    fn asked(&self, job: &Job) -> Asked {
-        Asked {
+    fn asked(&self, job: &Job) -> QueryBound {
+        QueryBound {
             class: job.class,
             group: self.group_of(job.query),
             row: job.row,
@@ -71,7 +71,7 @@ fn sides<'a>(queries: Queries<'a>, known: Classes<'a>) -> Result<(Asking<'a>, Kn
 
 /// A query whose gap counts are being read back.
 #[derive(Debug)]
-struct Asked {
+struct QueryBound {
     class: u32,
     group: Option<u32>,
     row: Row,
@@ -82,30 +82,30 @@ struct Asked {
 pub(crate) struct Ranking {
     sum: RetrievalSum,
     /// Queries and their gap counts, not yet added.
-    waiting: Vec<(Vec<Asked>, Books)>,
+    waiting: Vec<(Vec<QueryBound>, GapCounts)>,
 }
 
 /// Gap counts that are being read back.
 #[derive(Debug)]
-enum Books {
+enum GapCounts {
     Whole(Fetch<u32>),
     /// Four counts together, as [`ranks::pack`] writes them.
     Packed(Fetch<[u32; 2]>),
 }
 
-impl Books {
+impl GapCounts {
     fn are_there(&self, slices: &Slices<'_>) -> bool {
         match self {
-            Self::Whole(books) => slices.is_there(books),
-            Self::Packed(books) => slices.is_there(books),
+            Self::Whole(gap_counts) => slices.is_there(gap_counts),
+            Self::Packed(gap_counts) => slices.is_there(gap_counts),
         }
     }
 
     fn take(self, slices: &mut Slices<'_>) -> Vec<u32> {
         match self {
-            Self::Whole(books) => slices.take(books),
-            Self::Packed(books) => {
-                let words = slices.take(books).into_iter().flatten();
+            Self::Whole(gap_counts) => slices.take(gap_counts),
+            Self::Packed(gap_counts) => {
+                let words = slices.take(gap_counts).into_iter().flatten();
                 words.flat_map(|word| [word & 0xffff, word >> 16]).collect()
             }
         }
@@ -121,13 +121,13 @@ impl Ranking {
 
     fn add_collected(&mut self, slices: &mut Slices<'_>) {
         let waiting = self.waiting.iter();
-        let there = waiting.take_while(|(_, books)| books.are_there(slices));
+        let there = waiting.take_while(|(_, gap_counts)| gap_counts.are_there(slices));
         let there = there.count();
-        for (rows, books) in self.waiting.drain(..there) {
-            let books = books.take(slices);
-            for Asked { class, group, row } in rows {
-                let books = &books[row.offset as usize..][..=row.positives as usize];
-                self.sum.add(class, group, negatives_above(books));
+        for (rows, gap_counts) in self.waiting.drain(..there) {
+            let gap_counts = gap_counts.take(slices);
+            for QueryBound { class, group, row } in rows {
+                let gap_counts = &gap_counts[row.offset as usize..][..=row.positives as usize];
+                self.sum.add(class, group, negatives_above(gap_counts));
             }
         }
     }
@@ -174,8 +174,8 @@ impl Evaluator {
                         let places = self
                             .pass(slices, &known, references, queries, part, ids)
                             .await?;
-                        let books = slices.read(&self.scratch.books, 0, places).await?;
-                        above.extend(negatives_above(&books));
+                        let gap_counts = slices.read(&self.scratch.gap_counts, 0, places).await?;
+                        above.extend(negatives_above(&gap_counts));
                     }
                     order::sort_wide(&mut above);
                     // Sums of floats: added in the order of the queries.
@@ -188,9 +188,11 @@ impl Evaluator {
                     let places = self
                         .pass(slices, &known, references, queries, jobs, 0..NO_ID)
                         .await?;
-                    let books = self.fetch_books(slices, places, known.keys.len()).await?;
+                    let gap_counts = self
+                        .fetch_gap_counts(slices, places, known.keys.len())
+                        .await?;
                     let rows = jobs.iter().map(|job| asking.asked(job)).collect();
-                    ranking.waiting.push((rows, books));
+                    ranking.waiting.push((rows, gap_counts));
                     ranking.add_collected(slices);
                 }
             }
@@ -275,25 +277,25 @@ impl Evaluator {
     }
 
     /// Starts to read back the gap counts of a pass in `places` places, among `references` references.
-    async fn fetch_books(
+    async fn fetch_gap_counts(
         &mut self,
         slices: &mut Slices<'_>,
         places: u64,
         references: usize,
-    ) -> Result<Books> {
+    ) -> Result<GapCounts> {
         Ok(if references <= ranks::MOST_PACKED {
             ranks::pack(slices.commands(), places as usize, &mut self.scratch);
             let packed = places.div_ceil(4);
-            Books::Packed(slices.fetch(&self.scratch.thresholds, 0, packed).await?)
+            GapCounts::Packed(slices.fetch(&self.scratch.thresholds, 0, packed).await?)
         } else {
-            Books::Whole(slices.fetch(&self.scratch.books, 0, places).await?)
+            GapCounts::Whole(slices.fetch(&self.scratch.gap_counts, 0, places).await?)
         })
     }
 }
 
 /// Number of negatives that are nearer than each positive of a query, ascending, from the query's gap counts.
-fn negatives_above(books: &[u32]) -> impl Iterator<Item = u64> {
-    books[1..].iter().rev().scan(0, |above, gap| {
+fn negatives_above(gap_counts: &[u32]) -> impl Iterator<Item = u64> {
+    gap_counts[1..].iter().rev().scan(0, |above, gap| {
         *above += u64::from(*gap);
         Some(*above)
     })

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::side::Side;
-use super::sweep::Asked;
+use super::sweep::QueryBound;
 use super::{Line, Measured, RULE, Shape, check, rows};
 use crate::base::error::Result;
 use crate::cpu::Distance;
@@ -23,7 +23,7 @@ const CHECKED: [usize; 2] = [20, 300];
 pub(super) async fn measure(
     engine: &Engine,
     shape: &Shape,
-    asked: Asked,
+    asked: QueryBound,
     classes: usize,
 ) -> Result<Line> {
     let exact = |stream, count| Side::signs(stream, count, shape.dim, classes);
@@ -42,10 +42,10 @@ pub(super) async fn measure(
     let listed = Cell::new(0);
     let measured = Measured::of(engine, async || {
         match asked {
-            Asked::Counts | Asked::Loss => {
+            QueryBound::Counts | QueryBound::Loss => {
                 counts.set(mined(engine, asked, &anchors, &known).await?.mining);
             }
-            Asked::Valid | Asked::Mined => {
+            QueryBound::Valid | QueryBound::Mined => {
                 let (rows, references) = (anchors.rows(), Some(known.rows()));
                 let window = ListingSpec::WINDOW_BYTES;
                 let (count, sum) = checksum(
@@ -66,10 +66,13 @@ pub(super) async fn measure(
     .await?;
     let valid = valid_of(&anchors, &known);
     let count = match asked {
-        Asked::Counts | Asked::Loss => counts.get().valid,
-        Asked::Valid | Asked::Mined => listed.get(),
+        QueryBound::Counts | QueryBound::Loss => counts.get().valid,
+        QueryBound::Valid | QueryBound::Mined => listed.get(),
     };
-    if matches!(asked, Asked::Counts | Asked::Loss | Asked::Valid) {
+    if matches!(
+        asked,
+        QueryBound::Counts | QueryBound::Loss | QueryBound::Valid
+    ) {
         check(engine, "the number of valid triplets", count == valid)?;
     }
     let per_second = count as f64 / measured.median_seconds();
@@ -81,17 +84,17 @@ pub(super) async fn measure(
     })
 }
 
-fn miner(asked: Asked) -> Miner {
+fn miner(asked: QueryBound) -> Miner {
     match asked {
-        Asked::Valid => Miner::None,
+        QueryBound::Valid => Miner::None,
         _ => Miner::default(),
     }
 }
 
-async fn mined(engine: &Engine, asked: Asked, anchors: &Side, known: &Side) -> Result<Mined> {
+async fn mined(engine: &Engine, asked: QueryBound, anchors: &Side, known: &Side) -> Result<Mined> {
     let loss = Loss::default();
     let wanted = match asked {
-        Asked::Loss => Wanted::Gradient(&loss),
+        QueryBound::Loss => Wanted::Gradient(&loss),
         _ => Wanted::Counts,
     };
     let (rows, references) = (anchors.rows(), Some(known.rows()));
@@ -121,10 +124,10 @@ fn valid_of(anchors: &Side, known: &Side) -> u64 {
 }
 
 /// Compares the results of a few rows with the f64 reference.
-async fn verify(engine: &Engine, asked: Asked, anchors: &Side, known: &Side) -> Result<()> {
+async fn verify(engine: &Engine, asked: QueryBound, anchors: &Side, known: &Side) -> Result<()> {
     let (rows, references, dim) = (anchors.exact(), known.exact(), known.rows.dim());
     let (tags, known_tags) = (&anchors.tags, &known.tags);
-    if matches!(asked, Asked::Counts | Asked::Loss) {
+    if matches!(asked, QueryBound::Counts | QueryBound::Loss) {
         let actual = mined(engine, asked, anchors, known).await?;
         let expected = reference::triplet_margin(&rows, tags, &references, known_tags, dim, &RULE);
         let counts = [
@@ -135,10 +138,14 @@ async fn verify(engine: &Engine, asked: Asked, anchors: &Side, known: &Side) -> 
         let right = [expected.valid, expected.semihard, expected.mined];
         check(engine, "mining", counts == right)?;
         let off = (actual.loss - expected.loss).abs();
-        return check(engine, "the loss", asked == Asked::Counts || off < 1e-5);
+        return check(
+            engine,
+            "the loss",
+            asked == QueryBound::Counts || off < 1e-5,
+        );
     }
     let kind = match asked {
-        Asked::Valid => Kind::Unmined,
+        QueryBound::Valid => Kind::Unmined,
         _ => RULE.kind,
     };
     let expected = reference::triplets(

@@ -86,7 +86,7 @@ fn plan(shape: &Pass, places: u32) -> MemoryPlan {
         .with::<f32>(Purpose::Activations, "mine.anchors", batch * DIM as u64)
         .with::<Row>(Purpose::Ranks, "mine.rows", batch)
         .with::<[u32; 2]>(Purpose::Ranks, "mine.thresholds", u64::from(places))
-        .with::<u32>(Purpose::Ranks, "mine.books", u64::from(places))
+        .with::<u32>(Purpose::Ranks, "mine.gap_counts", u64::from(places))
         .with::<f32>(Purpose::Similarities, "mine.parts", parts)
         .with::<f32>(Purpose::Gradients, "mine.gradient", batch * DIM as u64)
         .with::<u32>(Purpose::Staging, "mine.report", TERMS as u64 + batch)
@@ -142,7 +142,7 @@ impl Buffers {
             rows: workspace.take("mine.rows"),
             scratch: Scratch {
                 thresholds: workspace.take("mine.thresholds"),
-                books: workspace.take("mine.books"),
+                gap_counts: workspace.take("mine.gap_counts"),
             },
             parts: workspace.take("mine.parts"),
             gradient: workspace.take("mine.gradient"),

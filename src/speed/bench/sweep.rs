@@ -31,7 +31,7 @@ pub enum Work {
     /// Triplets of the queries, as anchors, with the references.
     Mining {
         /// Result that is asked for.
-        asked: Asked,
+        asked: QueryBound,
         /// Number of classes.
         classes: usize,
     },
@@ -40,7 +40,7 @@ pub enum Work {
 /// Result that a mining is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Asked {
+pub enum QueryBound {
     /// Number of triplets of each kind.
     Counts,
     /// The loss and its gradient.
@@ -51,7 +51,7 @@ pub enum Asked {
     Mined,
 }
 
-impl Asked {
+impl QueryBound {
     /// Everything that can be asked for.
     pub const ALL: [Self; 4] = [Self::Counts, Self::Loss, Self::Valid, Self::Mined];
 }
@@ -122,7 +122,7 @@ impl Sweep {
     /// The shapes that the release note of PML's loop names, a memory of 65,536, and 10^12 cells.
     fn mining() -> Self {
         let mut chosen = Vec::new();
-        let mut add = |asked: &[Asked], [queries, references]: [usize; 2], classes| {
+        let mut add = |asked: &[QueryBound], [queries, references]: [usize; 2], classes| {
             chosen.extend(asked.iter().map(|&asked| Shape {
                 work: Work::Mining { asked, classes },
                 queries,
@@ -132,11 +132,11 @@ impl Sweep {
         };
         for size in [[21, 10_000], [512, 2000], [1000, 1000]] {
             for classes in [10, 32, 100] {
-                add(&Asked::ALL, size, classes);
+                add(&QueryBound::ALL, size, classes);
             }
         }
-        add(&[Asked::Counts, Asked::Loss], [64, 65_536], 100);
-        add(&[Asked::Counts], [1000, 31_623], 2);
+        add(&[QueryBound::Counts, QueryBound::Loss], [64, 65_536], 100);
+        add(&[QueryBound::Counts], [1000, 31_623], 2);
         Self {
             works: works_of(&[100]),
             queries: vec![512],
@@ -212,7 +212,7 @@ impl Sweep {
 
 /// Mining of so many classes with every result that can be asked for.
 fn works_of(classes: &[usize]) -> Vec<Work> {
-    let all = |&classes: &usize| Asked::ALL.map(|asked| Work::Mining { asked, classes });
+    let all = |&classes: &usize| QueryBound::ALL.map(|asked| Work::Mining { asked, classes });
     classes.iter().flat_map(all).collect()
 }
 
@@ -247,14 +247,14 @@ impl Shape {
             Work::Mining { asked, classes } => {
                 let labels = rows::labels(rows::REFERENCES, references, classes);
                 let EvaluationSpec { positives, .. } = EvaluationSpec::of(&labels, dim, queries);
-                if matches!(asked, Asked::Counts | Asked::Loss) {
+                if matches!(asked, QueryBound::Counts | QueryBound::Loss) {
                     let spec = MiningSpec {
                         anchors: queries,
                         references,
                         dim,
                         positives,
                         own: false,
-                        gradient: asked == Asked::Loss,
+                        gradient: asked == QueryBound::Loss,
                         ..MiningSpec::default()
                     };
                     return spec.plan(&engine.room(), &Rate::default());
@@ -264,7 +264,7 @@ impl Shape {
                     references,
                     dim,
                     positives,
-                    mined: asked == Asked::Mined,
+                    mined: asked == QueryBound::Mined,
                     window_bytes: ListingSpec::WINDOW_BYTES,
                 };
                 spec.plan(&engine.room(), &Rate::default())
@@ -279,8 +279,8 @@ impl Shape {
             Work::Knn { .. } => row,
             Work::Evaluate { .. } => row + 8,
             Work::Mining { asked, .. } => match asked {
-                Asked::Counts | Asked::Loss | Asked::Mined => row + 8,
-                Asked::Valid => 4,
+                QueryBound::Counts | QueryBound::Loss | QueryBound::Mined => row + 8,
+                QueryBound::Valid => 4,
             },
         };
         if forecast.resident {
@@ -306,10 +306,10 @@ impl Shape {
             Work::Knn { .. } => "knn",
             Work::Evaluate { .. } => "evaluate",
             Work::Mining { asked, .. } => match asked {
-                Asked::Counts => "mine",
-                Asked::Loss => "loss",
-                Asked::Valid => "list valid",
-                Asked::Mined => "list mined",
+                QueryBound::Counts => "mine",
+                QueryBound::Loss => "loss",
+                QueryBound::Valid => "list valid",
+                QueryBound::Mined => "list mined",
             },
         }
     }

@@ -2,7 +2,7 @@
 
 use super::Trainer;
 use crate::base::error::{Error, Result};
-use crate::base::forecast::Path;
+use crate::base::forecast::MiningMethod;
 use crate::base::order;
 use crate::engine::checkpoint::damaged;
 use crate::kernels::normalize::Slots;
@@ -61,7 +61,7 @@ impl Trainer {
 
     /// Tells if buffer sizes depend on the number of positives of a row.
     fn holds_positives(&self) -> bool {
-        self.rule.path() == Path::Ranks || self.setup.sizes.work.draws()
+        self.rule.path() == MiningMethod::Ranks || self.setup.sizes.work.draws()
     }
 
     /// Checks that no row of the next step will have more positives than the buffers hold.

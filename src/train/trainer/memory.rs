@@ -26,7 +26,7 @@ use crate::model::optimizer::HEAD;
 use crate::model::row_weights::RowWeights;
 use crate::model::unit_rows::TILE_ROWS;
 use crate::search::evaluation::{Cut, Evaluator};
-use crate::search::knn::Seeker;
+use crate::search::knn::SearchScratch;
 
 pub(super) const MODEL: &str = "model.parameters";
 const HIDDEN: [&str; 4] = [
@@ -239,7 +239,7 @@ impl Sizes {
             .with::<f32>(Purpose::Gradients, "train.drift", 2 * row)
             .with::<f32>(Purpose::Gradients, "train.drift_sums", 2);
         plan = Activations::plan(plan, &TILE, &self.widths, TILE_ROWS);
-        plan = Seeker::plan(plan, 1, NEIGHBOURS as u64);
+        plan = SearchScratch::plan(plan, 1, NEIGHBOURS as u64);
         if let Some(outputs) = linear {
             plan = Linear::plan(plan, dataset.features.dim(), outputs);
         }

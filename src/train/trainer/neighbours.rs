@@ -6,7 +6,7 @@ use super::Trainer;
 use crate::base::error::Result;
 use crate::data::Side;
 use crate::engine::pace::Slices;
-use crate::kernels::knn::{Asked, Search};
+use crate::kernels::knn::{QueryBound, Search};
 use crate::kernels::stride;
 use crate::model::unit_rows::UnitRows;
 
@@ -95,7 +95,7 @@ impl Trainer {
         let (references, query) = self.evaluator.search_mut();
         let one = std::iter::once(place);
         embedded.bring_among(&mut slices, one, query, 0).await?;
-        seeker.ask(&mut slices, &[Asked::first(place)]).await?;
+        seeker.ask(&mut slices, &[QueryBound::first(place)]).await?;
         loop {
             for first in (0..rows.len()).step_by(at_once) {
                 let places = first as u32..rows.len().min(first + at_once) as u32;

@@ -8,7 +8,7 @@ use super::memory::Fit;
 use super::setup::Setup;
 use super::sizes::Sizes;
 use crate::base::error::{Error, Result};
-use crate::base::forecast::{Forecast, Path, Rate};
+use crate::base::forecast::{Forecast, MiningMethod, Rate};
 use crate::base::plan::{MemoryPlan, Room};
 use crate::data::{Dataset, Labelled, Side};
 use crate::engine::Engine;
@@ -249,10 +249,10 @@ impl Sizes {
     fn seeking(&self, alone: bool, classes: usize) -> f64 {
         let references = self.references(alone);
         match self.path {
-            Path::Ranks => {
+            MiningMethod::Ranks => {
                 self.anchors as f64 * HALVING * halvings(references, references / classes)
             }
-            Path::Rows => 0.0,
+            MiningMethod::Rows => 0.0,
         }
     }
 

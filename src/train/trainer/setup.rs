@@ -2,7 +2,7 @@
 
 use super::sizes::Sizes;
 use crate::base::error::Result;
-use crate::base::forecast::Path;
+use crate::base::forecast::MiningMethod;
 use crate::base::order;
 use crate::base::rng;
 use crate::data::{Dataset, Side, Sides};
@@ -136,8 +136,8 @@ fn check_rows(config: &TrainConfig) -> Result<()> {
     let rule = config.rule();
     let references = config.memory().max(config.batch_size);
     match rule.path() {
-        Path::Ranks => Ok(()),
-        Path::Rows => {
+        MiningMethod::Ranks => Ok(()),
+        MiningMethod::Rows => {
             let (dim, work) = (config.embedding_size, RowWork::of(&rule));
             RowPass::check(dim, references, work, rule.swap())
         }

@@ -1,7 +1,7 @@
 //! [`Sizes`]: sizes of a run's steps and evaluations, their blocks of anchors, and the operations that they take.
 
 use crate::base::error::Result;
-use crate::base::forecast::Path;
+use crate::base::forecast::MiningMethod;
 use crate::base::order;
 use crate::base::plan::MemoryPlan;
 use crate::data::{Dataset, Sides};
@@ -33,7 +33,7 @@ pub(super) struct Sizes {
     /// Blocks of anchors in steps with the memory, and in steps with the batch alone; `None` if a run has no such step.
     pub(super) with_memory: Option<Blocks>,
     pub(super) alone: Option<Blocks>,
-    pub(super) path: Path,
+    pub(super) path: MiningMethod,
     pub(super) work: RowWork,
     /// The most positives of a row within its batch.
     pub(super) positives_of_batch: usize,
@@ -85,9 +85,15 @@ impl Sizes {
             "ranks",
         ];
         match self.path {
-            Path::Ranks => files.push("triplet_margin"),
-            Path::Rows => {
-                files.extend(["pair_counts", "pull", "row_loss", "select", "similarities"]);
+            MiningMethod::Ranks => files.push("triplet_margin"),
+            MiningMethod::Rows => {
+                files.extend([
+                    "pair_counts",
+                    "pair_gradient",
+                    "row_loss",
+                    "select",
+                    "similarities",
+                ]);
             }
         }
         let others = [
@@ -95,8 +101,8 @@ impl Sizes {
             ("dropout", config.dropout > 0.0),
             ("row_weights", config.miner_weights),
             (
-                "weigh",
-                self.path == Path::Rows && self.work != RowWork::Pairs,
+                "triplet_loss",
+                self.path == MiningMethod::Rows && self.work != RowWork::Pairs,
             ),
         ];
         files.extend(
@@ -305,7 +311,9 @@ impl Blocks {
             // A batch that is its own references needs the thresholds of all its rows at once.
             _ if alone && rule.operands() == Operands::Rows => anchors,
             // The gradient of a reference is added up over all rows of a block in one loop.
-            rows if rule.path() == Path::Rows => rows.max(OWNERS).min(anchors).min(MOST_STEPS),
+            rows if rule.path() == MiningMethod::Rows => {
+                rows.max(OWNERS).min(anchors).min(MOST_STEPS)
+            }
             rows => rows.max(OWNERS).min(anchors),
         };
         Self {

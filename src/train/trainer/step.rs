@@ -7,7 +7,7 @@ use super::setup::STEP_DISPATCHES;
 use super::sizes::Sizes;
 use super::{LEAST_OPERATIONS, Trainer};
 use crate::base::error::Result;
-use crate::base::forecast::Path;
+use crate::base::forecast::MiningMethod;
 use crate::base::rng;
 use crate::engine::pace::Slices;
 use crate::engine::{DeviceVec, Engine};
@@ -16,7 +16,7 @@ use crate::kernels::tile::Shape;
 use crate::kernels::triplet_margin::OWNERS;
 use crate::kernels::{drift, normalize, optimizer, stride};
 use crate::mining::mining_pass::{MiningPass, Rounds};
-use crate::mining::row_pass::Turn;
+use crate::mining::row_pass::BlockInputs;
 use crate::model::proxies::Proxies;
 use crate::rules::mining_rule::{MiningRule, Operands};
 
@@ -107,7 +107,7 @@ impl Trainer {
         let dim = self.model.embedding_size();
         for anchor in (0..count).step_by(most) {
             let rows = most.min(count - anchor);
-            let turn = Turn {
+            let turn = BlockInputs {
                 block: Block {
                     first_row: anchor,
                     rows,
@@ -327,8 +327,8 @@ struct Mining<'a> {
 
 impl<'a> Mining<'a> {
     /// Input of a round over these anchors.
-    fn turn(&self, anchor: usize, rows: usize) -> Turn<'a> {
-        Turn {
+    fn turn(&self, anchor: usize, rows: usize) -> BlockInputs<'a> {
+        BlockInputs {
             block: Block {
                 first_row: anchor,
                 rows,
@@ -367,7 +367,7 @@ impl<'a> Mining<'a> {
     /// Runs every round over all anchors, block by block.
     async fn rounds(&mut self, slices: &mut Slices<'_>) -> Result<()> {
         let blocks = self.sizes.blocks(self.drawn.alone);
-        let by_rows_alone = self.rule.path() == Path::Rows && self.drawn.alone;
+        let by_rows_alone = self.rule.path() == MiningMethod::Rows && self.drawn.alone;
         let mut rounds = Rounds::new(self.rule, self.sizes.anchors);
         while let Some((round, anchor, before)) = rounds.next_block() {
             // A few rows of the block at once: the buffers are as large as the block.
@@ -395,7 +395,7 @@ impl<'a> Mining<'a> {
     }
 
     /// Adds the gradient of a block's references, if they learn.
-    fn share(&mut self, slices: &mut Slices<'_>, turn: &Turn<'_>) {
+    fn share(&mut self, slices: &mut Slices<'_>, turn: &BlockInputs<'_>) {
         let (commands, pass) = (slices.commands(), &mut *self.pass);
         match &mut self.compared.shared {
             Some(shared) => pass.share(commands, self.rule, turn, turn.anchor > 0, shared),
@@ -411,7 +411,7 @@ impl<'a> Mining<'a> {
     /// Adds the gradient of the references by ranks, after all anchors: whole segments, whose sums are added one after the other,
     /// however many go at once.
     async fn share_by_ranks(&mut self, slices: &mut Slices<'_>) -> Result<()> {
-        if self.rule.path() != Path::Ranks || !self.drawn.alone {
+        if self.rule.path() != MiningMethod::Ranks || !self.drawn.alone {
             return Ok(());
         }
         let blocks = self.sizes.blocks(self.drawn.alone);

@@ -1,11 +1,11 @@
 // Gradient of the rows that were compared, from the weights of their similarities.
 //
-//   pull    gradient[row] = sum over references of weight * reference      in windows: each adds to the one before
-//   share   gradient[reference] = sum over rows of weight * row            if references learn: in blocks, each adds to the one before
+//   anchors      gradient[row] = sum over references of weight * reference    in windows: each adds to the one before
+//   references   gradient[reference] = sum over rows of weight * row          if references learn: in blocks, each adds to the one before
 //
-// pull         one invocation per vec4 of a row                     its vec4 of the gradient
-// pull_apart   one workgroup per `columns` vec4s, of any rows       the same: an invocation a segment, then the segments in order
-// share        one invocation per vec4 of a reference               its vec4 of the gradient
+// anchors         one invocation per vec4 of a row                    its vec4 of the gradient
+// anchors_apart   one workgroup per `columns` vec4s, of any rows      the same: an invocation a segment, then the segments in order
+// references      one invocation per vec4 of a reference              its vec4 of the gradient
 //
 // Sums go in segments of SEGMENT, one owner each, ascending. A weight of zero adds nothing, and is passed over.
 
@@ -18,18 +18,18 @@ struct Params {
   rows: u32,
   references: u32,
   width: u32,       // floats of a row of weights
-  first: u32,       // pull: of the references
+  first: u32,       // anchors: of the references
   end: u32,
   onto: u32,        // whether the gradient is added to
-  columns: u32,     // pull_apart: vec4s of a workgroup; a power of two
+  columns: u32,     // anchors_apart: vec4s of a workgroup; a power of two
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
-@group(0) @binding(1) var<storage, read> rows: array<vec4f>;     // the references in pull, the anchors in share
+@group(0) @binding(1) var<storage, read> rows: array<vec4f>;     // the references in anchors, the anchors in references
 @group(0) @binding(2) var<storage, read> weights: array<f32>;    // [rows, width]
 @group(0) @binding(3) var<storage, read_write> gradient: array<vec4f>;
 
-var<workgroup> sums: array<vec4f, WORKGROUP_SIZE>;  // in pull_apart: of each segment, 4 KiB
+var<workgroup> sums: array<vec4f, WORKGROUP_SIZE>;  // in anchors_apart: of each segment, 4 KiB
 
 fn invocation(group: vec3u, groups: vec3u, lane: u32) -> u32 {
   return (group.x + group.y * groups.x) * WORKGROUP_SIZE + lane;
@@ -58,7 +58,7 @@ fn put(row: u32, k: u32, sum: vec4f) {
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
-fn pull(
+fn anchors(
   @builtin(workgroup_id) group: vec3u,
   @builtin(num_workgroups) groups: vec3u,
   @builtin(local_invocation_index) lane: u32,
@@ -78,7 +78,7 @@ fn pull(
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
-fn pull_apart(
+fn anchors_apart(
   @builtin(workgroup_id) group: vec3u,
   @builtin(num_workgroups) groups: vec3u,
   @builtin(local_invocation_index) lane: u32,
@@ -106,7 +106,7 @@ fn pull_apart(
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
-fn share(
+fn references(
   @builtin(workgroup_id) group: vec3u,
   @builtin(num_workgroups) groups: vec3u,
   @builtin(local_invocation_index) lane: u32,

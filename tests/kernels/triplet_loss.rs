@@ -1,8 +1,10 @@
 use nearfar::kernels::ranks::{Inputs, SEGMENT};
 use nearfar::kernels::select::{Keep, Selection, Side};
 use nearfar::kernels::similarities::width;
+use nearfar::kernels::triplet_loss::{
+    Weighing, count, drawn_loss, swapped_loss, triplet_loss, window,
+};
 use nearfar::kernels::triplet_margin::{Kind, Rule, TERMS, Total};
-use nearfar::kernels::weigh::{Weighing, count, weigh, weigh_drawn, weigh_swapped, window};
 use nearfar::{Distance, Engine, reference};
 use rand::RngExt as _;
 
@@ -32,7 +34,7 @@ fn compare(engine: &Engine, case: &Case, selection: &Selection, weighing: &Weigh
     let mut selected = case.selected(engine, selection);
     let mut terms = output(engine, block.rows * block.references.div_ceil(SEGMENT));
     let mut commands = engine.commands();
-    weigh(
+    triplet_loss(
         &mut commands,
         &block,
         weighing,
@@ -92,7 +94,7 @@ fn compare_swapped(
             tags: &selected.tags,
         };
         let kept = &mut selected.kept;
-        weigh_swapped(&mut commands, &block, weighing, first, rows, inputs, kept);
+        swapped_loss(&mut commands, &block, weighing, first, rows, inputs, kept);
         engine.submit(commands);
         let weights = read(engine, &kept.weights, rows * width);
         assert_close(
@@ -273,7 +275,7 @@ fn losses(engine: &Engine, case: &Case, weighing: &Weighing) -> f32 {
     let mut selected = case.selected(engine, &Selection::all(weighing.rule.distance));
     let mut terms = output(engine, block.rows * block.references.div_ceil(SEGMENT));
     let mut commands = engine.commands();
-    weigh(
+    triplet_loss(
         &mut commands,
         &block,
         weighing,
@@ -343,7 +345,7 @@ fn drawn_triplets_cost_what_the_loops_say_each_as_often_as_it_is_drawn() {
                     let list = vector(&engine, &list, 0);
                     let mut terms = output(&engine, block.rows * m.div_ceil(SEGMENT));
                     let mut commands = engine.commands();
-                    weigh_drawn(
+                    drawn_loss(
                         &mut commands,
                         &block,
                         &weighing,

@@ -10,10 +10,10 @@ use crate::engine::device::TileShape;
 use crate::engine::{Commands, DeviceVec};
 
 /// One invocation per vec4 of a row.
-pub static PULL: Kernel = Kernel {
-    name: "pull.pull",
-    source: wgsl!("pull.wgsl"),
-    entry: "pull",
+pub static ANCHORS: Kernel = Kernel {
+    name: "pair_gradient.anchors",
+    source: wgsl!("pair_gradient.wgsl"),
+    entry: "anchors",
     bindings: &[READ, READ, READ_WRITE],
     workgroup_size: 64,
     workgroup_bytes: 0,
@@ -21,19 +21,19 @@ pub static PULL: Kernel = Kernel {
 };
 
 /// One workgroup per few vec4s of rows: an invocation a segment of references.
-pub static PULL_APART: Kernel = Kernel {
-    name: "pull.pull_apart",
-    entry: "pull_apart",
+pub static ANCHORS_APART: Kernel = Kernel {
+    name: "pair_gradient.anchors_apart",
+    entry: "anchors_apart",
     workgroup_size: 256,
     workgroup_bytes: 4096,
-    ..PULL
+    ..ANCHORS
 };
 
 /// One invocation per vec4 of a reference.
-pub static SHARE: Kernel = Kernel {
-    name: "pull.share",
-    entry: "share",
-    ..PULL
+pub static REFERENCES: Kernel = Kernel {
+    name: "pair_gradient.references",
+    entry: "references",
+    ..ANCHORS
 };
 
 /// References of one dispatch: software adapters end a loop at 65,536 steps without an error.
@@ -57,7 +57,7 @@ struct Params {
 ///
 /// # Shapes
 /// `weights`: `[rows, width(references)]` · `gradient`: `[first_row + rows, stride]`
-pub fn pull(
+pub fn anchor_gradient(
     commands: &mut Commands,
     block: &Block,
     onto: bool,
@@ -75,9 +75,9 @@ pub fn pull(
                 true => {
                     let at_once = block.references.min(WINDOW).div_ceil(SEGMENT);
                     let columns = 256 / at_once.next_power_of_two();
-                    (&PULL_APART, columns, vec4s.div_ceil(columns) as u64)
+                    (&ANCHORS_APART, columns, vec4s.div_ceil(columns) as u64)
                 }
-                false => (&PULL, 1, groups_for(&PULL, vec4s)),
+                false => (&ANCHORS, 1, groups_for(&ANCHORS, vec4s)),
             };
             for from in (0..block.references).step_by(WINDOW) {
                 let params = Params {
@@ -94,7 +94,7 @@ pub fn pull(
             *calls += 1;
             let (references, weights) = (references.slice(), weights.slice());
             let width = width(block.references);
-            cpu::pull::pull(
+            cpu::pair_gradient::anchor_gradient(
                 block,
                 width,
                 onto,
@@ -110,7 +110,7 @@ pub fn pull(
 ///
 /// # Shapes
 /// `anchors`: `[first_row + rows, stride]` · `weights`: `[rows, width(references)]` · `gradient`: `[references, stride]`
-pub fn share(
+pub fn reference_gradient(
     commands: &mut Commands,
     block: &Block,
     onto: bool,
@@ -120,19 +120,26 @@ pub fn share(
 ) {
     match commands {
         Commands::Gpu(gpu) => gpu.dispatch(
-            &SHARE,
+            &REFERENCES,
             &Params {
                 onto: u32::from(onto),
                 ..params(block)
             },
             &[anchors.binding(), weights.binding(), gradient.binding()],
-            groups_for(&SHARE, block.references * block.stride / 4),
+            groups_for(&REFERENCES, block.references * block.stride / 4),
         ),
         Commands::Cpu(calls) => {
             *calls += 1;
             let (anchors, weights) = (anchors.slice(), weights.slice());
             let width = width(block.references);
-            cpu::pull::share(block, width, onto, anchors, weights, gradient.slice_mut());
+            cpu::pair_gradient::reference_gradient(
+                block,
+                width,
+                onto,
+                anchors,
+                weights,
+                gradient.slice_mut(),
+            );
         }
     }
 }

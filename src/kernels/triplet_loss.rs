@@ -8,14 +8,14 @@ use super::select::Kept;
 use super::similarities::width;
 use super::{Kernel, MOST_STEPS, READ, READ_WRITE, groups_for, index, vec4s, wgsl::wgsl};
 use crate::cpu;
-pub use crate::cpu::weigh::Weighing;
+pub use crate::cpu::triplet_loss::Weighing;
 use crate::engine::{Commands, DeviceVec};
 use crate::kernels::triplet_margin::TERMS;
 
 /// One workgroup per row and [`SEGMENT`] kept references.
 pub static WEIGH: Kernel = Kernel {
-    name: "weigh.weigh",
-    source: wgsl!("weigh.wgsl"),
+    name: "triplet_loss.weigh",
+    source: wgsl!("triplet_loss.wgsl"),
     entry: "weigh",
     bindings: &[READ, READ, READ, READ, READ_WRITE, READ_WRITE, READ_WRITE],
     workgroup_size: SEGMENT as u32,
@@ -25,14 +25,14 @@ pub static WEIGH: Kernel = Kernel {
 
 /// One workgroup per row and [`SEGMENT`] kept references, before [`WEIGH`].
 pub static CHOOSE: Kernel = Kernel {
-    name: "weigh.choose",
+    name: "triplet_loss.choose",
     entry: "choose",
     ..SWAPPED
 };
 
 /// One workgroup a row, after [`CHOOSE`].
 pub static COUNT: Kernel = Kernel {
-    name: "weigh.count",
+    name: "triplet_loss.count",
     entry: "count",
     bindings: &[READ_WRITE, READ, READ, READ, READ_WRITE],
     ..SWAPPED
@@ -40,21 +40,21 @@ pub static COUNT: Kernel = Kernel {
 
 /// One workgroup per row and [`SEGMENT`] triplets of a list.
 pub static DRAWN: Kernel = Kernel {
-    name: "weigh.drawn",
+    name: "triplet_loss.drawn",
     entry: "drawn",
     ..WEIGH
 };
 
 /// One workgroup per row and [`SEGMENT`] kept references, after [`WEIGH`].
 pub static SETTLE: Kernel = Kernel {
-    name: "weigh.settle",
+    name: "triplet_loss.settle",
     entry: "settle",
     ..SWAPPED
 };
 
 /// One invocation a row.
 pub static TOTAL: Kernel = Kernel {
-    name: "weigh.total",
+    name: "triplet_loss.total",
     entry: "total",
     workgroup_bytes: 0,
     ..WEIGH
@@ -62,7 +62,7 @@ pub static TOTAL: Kernel = Kernel {
 
 /// One invocation per pair of references.
 pub static SWAPPED: Kernel = Kernel {
-    name: "weigh.swapped",
+    name: "triplet_loss.swapped",
     entry: "swapped",
     bindings: &[READ, READ, READ, READ, READ_WRITE],
     workgroup_bytes: 0,
@@ -105,7 +105,7 @@ pub fn window(stride: usize, swap: bool) -> usize {
 /// # Shapes
 /// `terms`: `[rows, ceil(references / SEGMENT)]`, scratch · `kept.weights`: `[rows, width]`, the result
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
-pub fn weigh(
+pub fn triplet_loss(
     commands: &mut Commands,
     block: &Block,
     weighing: &Weighing,
@@ -157,7 +157,7 @@ pub fn weigh(
             *calls += 1;
             let report = &mut report.slice_mut()[report_first..];
             let (report, losses) = report.split_at_mut(TERMS);
-            let inputs = cpu::weigh::Slices {
+            let inputs = cpu::triplet_loss::Slices {
                 references: references.slice(),
                 values: kept.values.slice(),
                 places: kept.places.slice(),
@@ -165,7 +165,9 @@ pub fn weigh(
             };
             let losses = &mut losses[block.first_row..];
             let weights = kept.weights.slice_mut();
-            cpu::weigh::weigh(block, width, weighing, inputs, weights, losses, report);
+            cpu::triplet_loss::triplet_loss(
+                block, width, weighing, inputs, weights, losses, report,
+            );
         }
     }
 }
@@ -214,13 +216,13 @@ pub fn count(commands: &mut Commands, block: &Block, kept: &mut Kept, times: &mu
         }
         Commands::Cpu(calls) => {
             *calls += 1;
-            let inputs = cpu::weigh::Slices {
+            let inputs = cpu::triplet_loss::Slices {
                 references: &[],
                 values: kept.values.slice(),
                 places: kept.places.slice(),
                 counts: kept.counts.slice(),
             };
-            cpu::weigh::count(block, width, inputs, times.slice_mut());
+            cpu::triplet_loss::count(block, width, inputs, times.slice_mut());
         }
     }
 }
@@ -230,7 +232,7 @@ pub fn count(commands: &mut Commands, block: &Block, kept: &mut Kept, times: &mu
 /// # Shapes
 /// `list`: `[rows, places]`: number of triplets, then the places of positive and negative of each
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
-pub fn weigh_drawn(
+pub fn drawn_loss(
     commands: &mut Commands,
     block: &Block,
     weighing: &Weighing,
@@ -270,7 +272,7 @@ pub fn weigh_drawn(
             let losses = &mut losses[block.first_row..];
             let (values, weights) = (kept.values.slice(), kept.weights.slice_mut());
             let (width, list) = (width(block.references), list.slice());
-            cpu::weigh::weigh_drawn(
+            cpu::triplet_loss::drawn_loss(
                 block, width, places, weighing, list, values, weights, losses, report,
             );
         }
@@ -281,7 +283,7 @@ pub fn weigh_drawn(
 /// `first` on to all others.
 ///
 /// Call it after [`weigh`] on the same block, when its weights are no longer needed.
-pub fn weigh_swapped(
+pub fn swapped_loss(
     commands: &mut Commands,
     block: &Block,
     weighing: &Weighing,
@@ -318,7 +320,7 @@ pub fn weigh_swapped(
             let batch = &inputs.batch.slice()[block.batch..][..block.rows];
             let labels: Vec<u32> = batch.iter().map(|row| row.label).collect();
             let values = &kept.values.slice()[..block.rows * width];
-            cpu::weigh::weigh_swapped(
+            cpu::triplet_loss::swapped_loss(
                 block,
                 width,
                 weighing,

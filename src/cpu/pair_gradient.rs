@@ -8,7 +8,7 @@ use super::tile::{BLOCK, PANEL, STEP, add_block};
 use super::{SEGMENT, add_scaled};
 
 /// Writes, or adds `onto`, each row's sum of weight times reference: a partial sum for every block of references, both ascending.
-pub fn pull(
+pub fn anchor_gradient(
     block: &Block,
     width: usize,
     onto: bool,
@@ -23,7 +23,7 @@ pub fn pull(
         .chunks(most * width)
         .zip(gradient.chunks_mut(most * stride));
     map(panels.collect(), |(weights, gradient)| {
-        Arch::new().dispatch(Pull {
+        Arch::new().dispatch(AnchorGradient {
             references: &references[..block.references * stride],
             stride,
             weights,
@@ -34,8 +34,8 @@ pub fn pull(
     });
 }
 
-/// [`pull`] for a few rows, [`SEGMENT`] at most.
-struct Pull<'a> {
+/// [`anchor_gradient`] for a few rows, [`SEGMENT`] at most.
+struct AnchorGradient<'a> {
     references: &'a [f32],
     stride: usize,
     weights: &'a [f32],
@@ -44,7 +44,7 @@ struct Pull<'a> {
     gradient: &'a mut [f32],
 }
 
-impl WithSimd for Pull<'_> {
+impl WithSimd for AnchorGradient<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -112,7 +112,7 @@ fn add_some<S: Simd>(simd: S, lanes: &[[f32; PANEL]], weights: &[f32], sums: &mu
 }
 
 /// Writes, or adds `onto`, each reference's sum of weight times row.
-pub fn share(
+pub fn reference_gradient(
     block: &Block,
     width: usize,
     onto: bool,

@@ -73,7 +73,7 @@ impl Weighing {
     }
 }
 
-/// Inputs of the pass, as in `kernels::weigh::weigh`.
+/// Inputs of the pass, as in `kernels::triplet_loss::triplet_loss`.
 #[derive(Clone, Copy)]
 pub struct Slices<'a> {
     /// Unit rows `[references, stride]`.
@@ -87,7 +87,7 @@ pub struct Slices<'a> {
 }
 
 /// Writes `d loss / d similarity` of the block's rows, and each row's sum of losses.
-pub fn weigh(
+pub fn triplet_loss(
     block: &Block,
     width: usize,
     weighing: &Weighing,
@@ -231,7 +231,7 @@ pub fn count(block: &Block, width: usize, inputs: Slices<'_>, times: &mut [u32])
 /// `list`: `[rows, places]`: number of triplets, then the places of positive and negative of each · `values`, `weights`:
 /// `[rows, width]`, weights zero before
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
-pub fn weigh_drawn(
+pub fn drawn_loss(
     block: &Block,
     width: usize,
     places: usize,
@@ -310,7 +310,7 @@ impl Segments {
 /// Writes `d loss / d similarity` of the references from `first` on, `rows` of them, to all references: the share of the slopes
 /// that `swap` takes from the anchor. `values` are those of the block that was weighed.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
-pub fn weigh_swapped(
+pub fn swapped_loss(
     block: &Block,
     width: usize,
     weighing: &Weighing,

@@ -1,4 +1,4 @@
-use nearfar::kernels::pull::{WINDOW, pull, share};
+use nearfar::kernels::pair_gradient::{WINDOW, anchor_gradient, reference_gradient};
 use nearfar::kernels::ranks::Block;
 use nearfar::kernels::similarities::width;
 
@@ -54,7 +54,7 @@ fn both_products_are_those_of_the_loops() {
             for onto in [false, true] {
                 let mut gradient = vector(&engine, &before, 0);
                 let mut commands = engine.commands();
-                pull(
+                anchor_gradient(
                     &mut commands,
                     &block,
                     onto,
@@ -75,12 +75,12 @@ fn both_products_are_those_of_the_loops() {
                 }
                 let found = read(&engine, &gradient, before.len());
                 // 16,684 products below 1 in segments, each rounded to 6e-8.
-                assert_close("pull", &found, &expected, 1e-4);
+                assert_close("anchors", &found, &expected, 1e-4);
             }
             for onto in [false, true] {
                 let mut gradient = vector(&engine, &before, 0);
                 let mut commands = engine.commands();
-                share(
+                reference_gradient(
                     &mut commands,
                     &block,
                     onto,
@@ -103,7 +103,7 @@ fn both_products_are_those_of_the_loops() {
                     }
                 }
                 let found = read(&engine, &gradient, before.len());
-                assert_close("share", &found, &expected, 1e-5);
+                assert_close("references", &found, &expected, 1e-5);
             }
         }
     }
@@ -131,7 +131,7 @@ fn segments_summed_at_once_give_the_bits_of_one_after_the_other() {
         );
         let mut gradient = vector(&engine, &vec![0.0f32; rows * STRIDE], 0);
         let mut commands = engine.commands();
-        pull(
+        anchor_gradient(
             &mut commands,
             &block,
             false,
@@ -141,7 +141,7 @@ fn segments_summed_at_once_give_the_bits_of_one_after_the_other() {
         );
         engine.submit(commands);
         let compiled = engine.compiled();
-        let apart = compiled.contains(&"pull.pull_apart");
+        let apart = compiled.contains(&"pair_gradient.anchors_apart");
         assert_eq!(apart, shape == TileShape::Tile, "{compiled:?}");
         read(&engine, &gradient, rows * STRIDE)
             .iter()
