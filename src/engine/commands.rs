@@ -17,7 +17,7 @@ pub enum DeviceVec<T> {
 /// The work of one submit. On the CPU each call runs at once.
 #[derive(Debug)]
 pub enum Commands {
-    /// Recorded until [`Engine::submit`].
+    /// Recorded until [`crate::Engine::submit`].
     Gpu(Box<GpuCommands>),
     /// Done when the call returns; counts the kernels called.
     Cpu(u32),
@@ -89,7 +89,7 @@ impl Commands {
         }
     }
 
-    /// Copies `count` elements of `source`, from `first` on, to byte `at` of the bytes that [`Engine::fetched`] returns; on the CPU
+    /// Copies `count` elements of `source`, from `first` on, to byte `at` of the bytes that [`crate::Engine::fetched`] returns; on the CPU
     /// returns their bytes at once.
     pub(crate) fn fetch<T: Pod>(
         &mut self,

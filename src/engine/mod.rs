@@ -351,6 +351,14 @@ impl Engine {
         }
     }
 
+    /// Cost of a wait for the device that has nothing to wait for; none on the CPU.
+    pub(crate) fn round_trip(&self) -> Duration {
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.round_trip(),
+            Backend::Cpu => Duration::ZERO,
+        }
+    }
+
     /// Waits until nothing is in flight and the memory of buffers that were given up is back with the system.
     ///
     /// # Errors

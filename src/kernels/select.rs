@@ -34,7 +34,7 @@ pub struct Kept {
     pub places: DeviceVec<u32>,
     /// `[rows]`: number of kept positives, and of kept negatives.
     pub counts: DeviceVec<[u32; 2]>,
-    /// `[rows, width]`: dL/ds of each reference; zero here, [`super::weigh`] fills it.
+    /// `[rows, width]`: dL/ds of each reference; zero here, [`super::triplet_loss`] fills it.
     pub weights: DeviceVec<f32>,
 }
 

@@ -227,7 +227,7 @@ pub fn count(commands: &mut Commands, block: &Block, kept: &mut Kept, times: &mu
     }
 }
 
-/// [`weigh`] over the triplets of a list alone, each as often as it is listed.
+/// [`triplet_loss`] over the triplets of a list alone, each as often as it is listed.
 ///
 /// # Shapes
 /// `list`: `[rows, places]`: number of triplets, then the places of positive and negative of each
@@ -282,7 +282,7 @@ pub fn drawn_loss(
 /// Writes dL/ds of the similarities between references, which `swap` brings in, to `kept.weights`: of `rows` references from
 /// `first` on to all others.
 ///
-/// Call it after [`weigh`] on the same block, when its weights are no longer needed.
+/// Call it after [`triplet_loss`] on the same block, when its weights are no longer needed.
 pub fn swapped_loss(
     commands: &mut Commands,
     block: &Block,

@@ -22,7 +22,7 @@ pub type PairsOfAnchor = [Vec<PairOfAnchor>; 2];
 /// A loss of pairs, as its paper or PML writes it: in distances or similarities, one anchor after the other.
 ///
 /// # Panics
-/// For a loss of triplets, and for one with proxies, which [`proxy_loss`] computes.
+/// For a loss of triplets, and for one with proxies, which [`super::proxy_loss()`] computes.
 pub fn pair_loss(loss: &Loss, distance: Distance, anchors: &[PairsOfAnchor]) -> f64 {
     let by = By(distance);
     let rows = |of: &dyn Fn(&PairsOfAnchor) -> f64| -> Vec<(f64, f64)> {

@@ -30,7 +30,7 @@ impl Run {
         }
     }
 
-    /// Makes evaluations and steps bring what [`Run::map`] and [`Trainer::hardest`] need, so that a viewer does not wait for it.
+    /// Makes evaluations and steps bring what [`Run::map`] and [`crate::Trainer::hardest`] need, so that a viewer does not wait for it.
     #[must_use]
     pub fn watched(mut self) -> Self {
         self.watched = true;
@@ -42,7 +42,7 @@ impl Run {
     /// if there are no validation rows.
     ///
     /// # Errors
-    /// As [`Trainer::embed`].
+    /// As [`crate::Trainer::embed`].
     pub async fn map(&mut self) -> Result<Map> {
         let (side, rows) = self.map_rows();
         let step = self.step();
@@ -70,7 +70,7 @@ impl Run {
     /// budget.
     ///
     /// # Errors
-    /// [`Error::Config`] before there is a map; as [`Trainer::embed`], [`KnnIndex::new`] and [`KnnIndex::search`].
+    /// [`Error::Config`] before there is a map; as [`crate::Trainer::embed`], [`KnnIndex::new`] and [`KnnIndex::search`].
     pub async fn umap(&mut self) -> Result<[Umap; 2]> {
         let no_map = || Error::Config("there is no map of the run yet: wait for it".to_owned());
         let map = self.map.clone().ok_or_else(no_map)?;

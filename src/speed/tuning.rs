@@ -9,15 +9,21 @@ use crate::engine::device::TileShape;
 use crate::engine::{Commands, DeviceVec, Engine, Workspace};
 use crate::kernels::knn::{self, Inputs, QueryBound, Scratch, Search, VISIT};
 
-/// Shortest time of a search that counts, unless the limit is reached.
+/// Shortest time of searches that count, unless the limit is reached; and round trips to the device that they take longer than.
 const LEAST: Duration = Duration::from_millis(10);
-/// Time after which the last search counts, however short it was.
+const ROUND_TRIPS: u32 = 10;
+/// Time after which the last searches count, however short they were.
 const LIMIT: Duration = Duration::from_millis(50);
+/// Times that each shape is measured, in turns; the shortest counts.
+const ROUNDS: usize = 3;
+/// Part of the usual shape's time that another takes at most to be taken instead.
+const CLEARLY: f64 = 0.9;
 /// Queries of a search: at first as many as fill a tile, so that a slow GPU finishes them soon, too.
 const FEWEST: usize = 64;
 const QUERIES: usize = 1024;
-/// The most searches of a submit.
+/// The most searches of a submit, and the most submits.
 const MOST: usize = 64;
+const SUBMITS: usize = 64;
 const REFERENCES: usize = 4 * VISIT;
 const DIM: usize = 128;
 const K: usize = 10;
@@ -25,14 +31,14 @@ const K: usize = 10;
 /// Result of a tuning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuning {
-    /// The fastest shape.
+    /// The shape to use: the usual one, unless another is faster by a clear margin.
     pub shape: TileShape,
     /// Time of a search of 1,024 queries with each shape, in milliseconds.
     pub times_ms: Vec<(TileShape, f64)>,
 }
 
-/// Times the search of 64 to 1,024 queries, as many as take long enough, in 4,096 references of 128 numbers with each shape: about
-/// 0.1 s in all.
+/// Times the search of 64 queries or more, as many as take ten round trips to the device, in 4,096 references of 128 numbers with
+/// each shape, three times in turns: 0.1 to 0.4 s in all.
 ///
 /// Takes 12 MiB, which are given back; `None` on the CPU, which has no shapes, and if they do not fit the budget.
 ///
@@ -50,17 +56,34 @@ pub async fn tune(engine: &Engine) -> Result<Option<Tuning>> {
         workspace => workspace?,
     };
     let mut searched = Searched::new(engine, &mut workspace).await?;
-    let mut times_ms = Vec::new();
-    for shape in TileShape::ALL {
-        times_ms.push((shape, searched.time(engine, shape).await? * 1e3));
+    let mut queries = [0; TileShape::ALL.len()];
+    for (shape, queries) in TileShape::ALL.into_iter().zip(&mut queries) {
+        *queries = searched.enough(engine, shape).await?;
+    }
+    let mut times_ms = TileShape::ALL.map(|shape| (shape, f64::INFINITY)).to_vec();
+    for _ in 0..ROUNDS {
+        for ((shape, least_ms), queries) in times_ms.iter_mut().zip(queries) {
+            let worked = searched.time(engine, *shape, queries).await?;
+            let of_all = QUERIES as f64 / queries as f64;
+            *least_ms = least_ms.min(worked.as_secs_f64() * 1e3 * of_all);
+        }
     }
     drop(searched);
     engine.settle().await?;
-    let fastest = times_ms.iter().min_by(|a, b| a.1.total_cmp(&b.1));
-    Ok(fastest.map(|(shape, _)| Tuning {
-        shape: *shape,
-        times_ms: times_ms.clone(),
+    let usual = TileShape::of_device(engine.info());
+    Ok(Some(Tuning {
+        shape: clearly_fastest(usual, &times_ms),
+        times_ms,
     }))
+}
+
+/// The fastest shape if it is faster than the usual one by a clear margin, else the usual one.
+fn clearly_fastest(usual: TileShape, times_ms: &[(TileShape, f64)]) -> TileShape {
+    let of_usual = times_ms.iter().find(|(shape, _)| *shape == usual);
+    let most = CLEARLY * of_usual.map_or(f64::INFINITY, |(_, ms)| *ms);
+    let faster = times_ms.iter().filter(|(_, ms)| *ms <= most);
+    let fastest = faster.min_by(|a, b| a.1.total_cmp(&b.1));
+    fastest.map_or(usual, |(shape, _)| *shape)
 }
 
 fn plan() -> MemoryPlan {
@@ -112,32 +135,41 @@ impl Searched {
         Ok(searched)
     }
 
-    /// Seconds of a search of all queries.
-    async fn time(&mut self, engine: &Engine, shape: TileShape) -> Result<f64> {
-        // Queries of a submit, in searches of `QUERIES` at most; the first submit compiles the kernels, and its time does not
-        // count.
-        let mut submitted = FEWEST;
-        let mut compiled_at = None;
+    /// Number of queries whose search in this shape takes long enough to be timed.
+    async fn enough(&mut self, engine: &Engine, shape: TileShape) -> Result<usize> {
+        // The first search compiles the kernels.
+        self.time(engine, shape, FEWEST).await?;
+        let least = (ROUND_TRIPS * engine.round_trip()).clamp(LEAST, LIMIT);
+        let (started, mut queries) = (Instant::now(), FEWEST);
         loop {
-            let clock = engine.clock();
+            let worked = self.time(engine, shape, queries).await?;
+            let is_most = queries == QUERIES * MOST * SUBMITS;
+            if worked >= least || started.elapsed() >= LIMIT || is_most {
+                return Ok(queries);
+            }
+            queries *= 4;
+        }
+    }
+
+    /// Time of the search of so many queries, in parts of [`QUERIES`] at most.
+    async fn time(
+        &mut self,
+        engine: &Engine,
+        shape: TileShape,
+        queries: usize,
+    ) -> Result<Duration> {
+        let clock = engine.clock();
+        let rows = queries.min(QUERIES);
+        let searches = queries / rows;
+        for first in (0..searches).step_by(MOST) {
             let mut commands = engine.commands();
-            let rows = submitted.min(QUERIES);
-            for _ in 0..submitted / rows {
+            for _ in first..searches.min(first + MOST) {
                 self.search(&mut commands, rows, shape);
             }
             engine.submit(commands);
-            engine.settle().await?;
-            let worked = engine.worked(clock);
-            let Some(compiled_at) = compiled_at else {
-                compiled_at = Some(Instant::now());
-                continue;
-            };
-            let enough = worked >= LEAST || Instant::now() - compiled_at >= LIMIT;
-            if enough || submitted == QUERIES * MOST {
-                return Ok(worked.as_secs_f64() * (QUERIES as f64 / submitted as f64));
-            }
-            submitted *= 4;
         }
+        engine.settle().await?;
+        Ok(engine.worked(clock))
     }
 
     /// Searches the neighbours of the first `rows` queries.
@@ -163,5 +195,21 @@ impl Searched {
             done = visits.end;
             knn::search(commands, &search, visits, shape, inputs, &mut self.scratch);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_clear_margin_takes_another_shape_than_the_usual_one() {
+        let chosen = |usual, strip, tile| {
+            clearly_fastest(usual, &[(TileShape::Strip, strip), (TileShape::Tile, tile)])
+        };
+        assert_eq!(chosen(TileShape::Tile, 0.95, 1.0), TileShape::Tile);
+        assert_eq!(chosen(TileShape::Tile, 0.5, 1.0), TileShape::Strip);
+        assert_eq!(chosen(TileShape::Strip, 1.0, 0.95), TileShape::Strip);
+        assert_eq!(chosen(TileShape::Strip, 1.0, 0.5), TileShape::Tile);
     }
 }

@@ -8,7 +8,7 @@ use nearfar::gpu::connections;
 
 #[test]
 fn engines_open_in_any_number_over_one_connection_to_the_drivers() {
-    for _ in 0..100 {
+    for _ in 0..200 {
         open(EngineKind::Gpu, 16 << 20);
     }
     thread::scope(|scope| {

@@ -131,7 +131,7 @@ pub struct RowCost {
     pub given: ExtraInput,
 }
 
-/// Counts of pairs in a step's report, each a u64 in two words, in place of the triplet counts of [`super::triplet_margin::Total`].
+/// Counts of pairs in a step's report, each a u64 in two words, in place of the triplet counts of [`crate::triplet_margin::Total`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PairTotal {
     /// Pairs of an anchor and a positive, or of an anchor and a negative, before mining.

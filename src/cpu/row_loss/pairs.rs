@@ -103,7 +103,7 @@ pub struct Slices<'a> {
     pub places: &'a [u32],
     /// `[rows]`: number of kept positives, and of kept negatives.
     pub counts: &'a [[u32; 2]],
-    /// Number of times that each pair counts, for [`Multiplicity::Mined`].
+    /// Number of times that each pair counts, for [`super::Multiplicity::Mined`].
     pub times: &'a [u32],
     /// Further input of the loss, as [`RowCost::given`] says.
     pub given: &'a [f32],

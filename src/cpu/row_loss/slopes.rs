@@ -105,7 +105,7 @@ fn over(value: f32, divisor: f32) -> f32 {
     if divisor > 0.0 { value / divisor } else { 0.0 }
 }
 
-/// Writes dL/ds of the block's pairs, and each row's part of the loss. `weights` are zero before, or come from [`pool`]. `anchors`:
+/// Writes dL/ds of the block's pairs, and each row's part of the loss. `weights` are zero before, or come from [`super::pool`]. `anchors`:
 /// number of rows of the whole batch, whose counts are in `totals`; `first`: the block's first row in `reduced`; `own`: the
 /// references are the batch's rows.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]

@@ -1,7 +1,7 @@
 //! [`Table`]: named columns, told apart as numbers and text while rows come, each row once. Numeric columns are features, one
 //! column is the label, other text is left out or splits the rows.
 //!
-//! Readers of tables (CSV, JSON Lines, Parquet) push rows of cells; the finished table becomes a [`Labelled`]. A column is taken
+//! Readers of tables (CSV, JSON Lines, Parquet) push rows of cells; the finished table becomes a [`crate::Labelled`]. A column is taken
 //! for numbers or text by its first cells; its cells are then parsed once, straight into rows of features. Columns that may be the
 //! label are kept as text too, whatever they hold.
 

@@ -91,7 +91,7 @@ impl NpyRows {
     /// contiguous (Fortran order), is read whole.
     ///
     /// # Errors
-    /// [`Error::Data`] when it cannot be opened or holds no such matrix.
+    /// [`crate::Error::Data`] when it cannot be opened or holds no such matrix.
     pub fn open(path: &Path) -> Result<RowSource> {
         let name = disk::shown(path);
         let (mut file, length) = match disk::open(path)? {

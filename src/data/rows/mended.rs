@@ -8,7 +8,7 @@ impl Missing {
     /// Leaves no NaN in the values, and says in the notes what was done.
     ///
     /// # Errors
-    /// [`Error::Cells`] when nothing is left.
+    /// [`crate::Error::Cells`] when nothing is left.
     pub(crate) fn apply(self, rows: &mut Labelled) -> Result<()> {
         let is_finite = rows.values.iter().all(|value| value.is_finite());
         match self {

@@ -91,7 +91,7 @@ impl EvaluationSpec {
     /// Forecasts an evaluation: a pure function, monotone in the room.
     ///
     /// # Errors
-    /// [`Error::Refused`] and [`Error::TooLarge`], with the numbers.
+    /// [`crate::Error::Refused`] and [`crate::Error::TooLarge`], with the numbers.
     pub fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
         check_count("references", self.references)?;
         check_count("queries", self.queries)?;

@@ -9,7 +9,7 @@ impl Trainer {
     /// The trained head for rows as they are in the file: its weights with the scaling folded into the first layer.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// [`crate::Error::Device`].
     pub async fn head(&self) -> Result<Vec<LayerWeights>> {
         let mut head = self.weights().await?;
         head[0].fold(&self.scaling.scaling);
@@ -19,7 +19,7 @@ impl Trainer {
     /// Reads the weights back, for scaled features.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// [`crate::Error::Device`].
     pub async fn weights(&self) -> Result<Vec<LayerWeights>> {
         self.model.weights(&self.engine).await
     }
@@ -27,7 +27,7 @@ impl Trainer {
     /// Replaces the weights; the optimizer's state stays.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// [`crate::Error::Device`].
     pub async fn set_weights(&mut self, weights: &[LayerWeights]) -> Result<()> {
         self.model.set_weights(&self.engine, weights).await
     }
@@ -62,7 +62,7 @@ impl Trainer {
     /// Boundary that the loss learns, as its `beta`: a similarity or a distance. `None` if it learns none.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// [`crate::Error::Device`].
     pub async fn boundary(&self) -> Result<Option<f64>> {
         let Some(boundary) = &self.train.boundary else {
             return Ok(None);
