@@ -424,6 +424,17 @@ fn in_classes(count: usize, classes: usize) -> Vec<String> {
     (0..count).map(|i| (i % classes).to_string()).collect()
 }
 
+/// Fails if there were more than 12 submits or 4 waits since then.
+fn assert_few(engine: &Engine, [waits, submits]: [u64; 2]) {
+    let now = counts(engine);
+    let (waits, submits) = (now[0] - waits, now[1] - submits);
+    println!("{submits} submits, {waits} waits");
+    assert!(
+        submits <= 12 && waits <= 4,
+        "{submits} submits, {waits} waits"
+    );
+}
+
 #[test]
 fn a_loss_with_many_references_sends_them_in_a_few_submits_and_waits_four_times() {
     let (anchors, known) = (rows(5, 2, 128), rows(6, 65_536, 128));
@@ -451,13 +462,7 @@ fn a_loss_with_many_references_sends_them_in_a_few_submits_and_waits_four_times(
             |_, _| {},
         ));
         mined.expect("mines");
-        let [waits, submits] = counts(&engine);
-        let (waits, submits) = (waits - before[0], submits - before[1]);
-        println!("{submits} submits, {waits} waits");
-        assert!(
-            submits <= 12 && waits <= 4,
-            "{submits} submits, {waits} waits"
-        );
+        assert_few(&engine, before);
     }
 }
 
@@ -481,13 +486,7 @@ fn an_evaluation_with_many_references_waits_four_times() {
         |_, _| {},
     ));
     scored.expect("scores");
-    let [waits, submits] = counts(&engine);
-    let (waits, submits) = (waits - before[0], submits - before[1]);
-    println!("{submits} submits, {waits} waits");
-    assert!(
-        submits <= 12 && waits <= 4,
-        "{submits} submits, {waits} waits"
-    );
+    assert_few(&engine, before);
 }
 
 #[test]
@@ -515,11 +514,5 @@ fn a_list_of_every_triplet_comes_in_windows_that_nobody_waits_for() {
     ));
     let (triplets, _) = listed.expect("lists");
     assert_eq!(triplets, 4 * 600 * 5400);
-    let [waits, submits] = counts(&engine);
-    let (waits, submits) = (waits - before[0], submits - before[1]);
-    println!("{submits} submits, {waits} waits");
-    assert!(
-        submits <= 12 && waits <= 4,
-        "{submits} submits, {waits} waits"
-    );
+    assert_few(&engine, before);
 }
