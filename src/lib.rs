@@ -105,6 +105,9 @@ pub use engine::device::{DeviceInfo, EngineChoice, EngineKind, Reason, TileShape
 pub use engine::{Commands, DeviceVec, Engine};
 pub use judge::diagnostics::Diagnostics;
 pub use judge::linear::{LinearFit, LinearMap, LinearOutputs, Unfit};
+pub use judge::vector_sizes::{
+    VectorFormat, VectorSize, VectorSizes, plan_vector_sizes, vector_sizes,
+};
 pub use judge::verdict::{Compared, Gain};
 pub use map::umap::{LocalScale, Umap, smooth_knn_dist};
 pub use map::{Map, Pictures};

@@ -146,6 +146,7 @@ async fn follow(comparison: &mut Comparison, tasks: &progress::Tasks) -> Result<
     loop {
         let progress = comparison.next(u64::MAX).await;
         tasks.finish();
+        bar.hold(comparison.engine());
         match progress? {
             CompareProgress::Baselines | CompareProgress::Steps => {}
             CompareProgress::Run {

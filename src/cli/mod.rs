@@ -21,6 +21,7 @@ mod saved;
 mod shapes;
 mod sides;
 mod signals;
+mod sizes;
 mod survey;
 mod temporary;
 mod threshold;
@@ -65,6 +66,7 @@ enum Command {
     Embed(embed::Embed),
     Evaluate(evaluate::Evaluate),
     Threshold(threshold::Threshold),
+    Sizes(sizes::Sizes),
     Knn(knn::Knn),
     Mine(mine::Mine),
     Loss(mine::Loss),
@@ -198,6 +200,7 @@ fn run() -> ExitCode {
         Command::Embed(embed) => embed.run(),
         Command::Evaluate(evaluate) => evaluate.run(),
         Command::Threshold(threshold) => threshold.run(),
+        Command::Sizes(sizes) => sizes.run(),
         Command::Knn(knn) => knn.run(),
         Command::Mine(mine) => mine.run(),
         Command::Loss(loss) => loss.run(),

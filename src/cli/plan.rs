@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use nearfar::{Bytes, Engine, Forecast, Rate, Result, Room, Trainer, measure_rate};
 
-use super::{Common, embed, evaluate, knn, mine, print_json, print_line, threshold, train};
+use super::{Common, embed, evaluate, knn, mine, print_json, print_line, sizes, threshold, train};
 
 /// Print what a command would take, memory by purpose and time, and whether it fits; run nothing
 ///
@@ -20,6 +20,7 @@ enum Planned {
     Embed(embed::Embed),
     Evaluate(evaluate::Evaluate),
     Threshold(threshold::Threshold),
+    Sizes(sizes::Sizes),
     Knn(knn::Knn),
     Mine(mine::Mine),
     Loss(mine::Loss),
@@ -32,6 +33,7 @@ impl Plan {
             Planned::Embed(embed) => (&embed.common, Common::default_budget()),
             Planned::Evaluate(evaluate) => (&evaluate.common, Common::default_budget()),
             Planned::Threshold(threshold) => (&threshold.common, Common::default_budget()),
+            Planned::Sizes(sizes) => (&sizes.common, Common::default_budget()),
             Planned::Knn(knn) => (&knn.common, Common::default_budget()),
             Planned::Mine(mine) => (&mine.common, Common::default_budget()),
             Planned::Loss(loss) => (&loss.common, Common::default_budget()),
@@ -51,6 +53,7 @@ impl Plan {
             Planned::Embed(embed) => embed.plan(&room, &rate)?,
             Planned::Evaluate(evaluate) => evaluate.plan(&room, &rate)?,
             Planned::Threshold(threshold) => threshold.plan(&room, &rate)?,
+            Planned::Sizes(sizes) => sizes.plan(&room, &rate)?,
             Planned::Knn(knn) => knn.plan(&room, &rate)?,
             Planned::Mine(mine) => mine.plan(&room, &rate)?,
             Planned::Loss(loss) => loss.plan(&room, &rate)?,

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use nearfar::Working;
+use nearfar::{Bytes, Engine, Working};
 
 use super::note_line;
 
@@ -27,6 +27,8 @@ pub(super) struct Progress {
     /// Count at the start.
     first: u64,
     said: Cell<Instant>,
+    /// Bytes that are held on the device, in words.
+    held: RefCell<String>,
 }
 
 impl Progress {
@@ -37,8 +39,9 @@ impl Progress {
 
     fn of(what: Option<&str>, total: u64, unit: &str) -> Self {
         let bar = BARS.add(ProgressBar::new(total));
-        let template =
-            format!("{{msg}}{{wide_bar}} {{pos}}/{{len}} {unit}, {{per_sec}}, {{eta}} left");
+        let template = format!(
+            "{{msg}}{{wide_bar}} {{pos}}/{{len}} {unit}, {{per_sec}}, {{eta}} left{{prefix}}"
+        );
         if let Ok(style) = ProgressStyle::with_template(&template) {
             bar.set_style(style);
         }
@@ -52,6 +55,7 @@ impl Progress {
             started: Instant::now(),
             first: 0,
             said: Cell::new(Instant::now()),
+            held: RefCell::default(),
         }
     }
 
@@ -61,6 +65,15 @@ impl Progress {
         self.bar.set_position(first);
         self.bar.reset_eta();
         self
+    }
+
+    /// Shows the bytes that are held on the device, of the budget.
+    pub(super) fn hold(&self, engine: &Engine) {
+        let (live, budget) = (engine.ledger().live_bytes(), engine.ledger().budget_bytes());
+        let (live, budget) = (Bytes(live).rounded_up(), Bytes(budget).rounded_down());
+        let held = format!(", {live} of {budget} held");
+        self.bar.set_prefix(held.clone());
+        self.held.replace(held);
     }
 
     pub(super) fn set(&self, done: u64) {
@@ -82,7 +95,8 @@ impl Progress {
         if self.bar.is_hidden() && done > self.first {
             let rate = (done - self.first) as f64 / self.started.elapsed().as_secs_f64();
             let left = (total - done) as f64 / rate;
-            note_line(format_args!("{line}  {rate:.0}/s, {left:.0} s left"));
+            let held = self.held.borrow();
+            note_line(format_args!("{line}  {rate:.0}/s, {left:.0} s left{held}"));
         } else {
             self.say(line);
         }

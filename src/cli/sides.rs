@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nearfar::{
-    Columns, Dataset, Embedder, Embeddings, Engine, Error, Result, Results, RowsOf, SideRows,
+    Columns, Dataset, Embedder, Embeddings, Engine, Error, Head, Result, Results, RowsOf, SideRows,
 };
 
 use super::files;
@@ -79,10 +79,31 @@ pub(super) fn check(results: &Results, run: &Path, or: &str) -> Result<()> {
     )))
 }
 
-/// Embeds the rows of a side by the head.
+/// Embeds rows by a head.
 ///
 /// # Errors
 /// As [`Embedder::new`] and [`Embedder::embed`].
+pub(super) async fn through(
+    head: &Head,
+    rows: &[u32],
+    dataset: &Dataset,
+    engine: &Engine,
+) -> Result<Embeddings> {
+    let mut embedder = Embedder::new(engine.clone(), &head.layers).await?;
+    let mut values = Vec::new();
+    for chunk in rows.chunks(CHUNK_ROWS) {
+        let mut features = Vec::new();
+        dataset.features.read(chunk, &mut features).await?;
+        values.extend(embedder.embed(&features).await?.values);
+    }
+    let dim = head.dimensions();
+    Ok(Embeddings { values, dim })
+}
+
+/// Embeds the rows of a side by the head.
+///
+/// # Errors
+/// As [`through`].
 pub(super) async fn embed(
     results: &Results,
     dataset: &Dataset,
@@ -90,21 +111,12 @@ pub(super) async fn embed(
     side: RowsOf,
 ) -> Result<SideRows> {
     let rows = results.rows_of(side, dataset.rows());
-    let mut embedder = Embedder::new(engine.clone(), &results.head.layers).await?;
-    let mut values = Vec::new();
-    for chunk in rows.chunks(CHUNK_ROWS) {
-        let mut features = Vec::new();
-        dataset.features.read(chunk, &mut features).await?;
-        values.extend(embedder.embed(&features).await?.values);
-    }
+    let embeddings = through(&results.head, &rows, dataset, engine).await?;
     let name = |row: &u32| dataset.class_names[dataset.labels[*row as usize] as usize].clone();
     Ok(SideRows {
         of: side,
         labels: rows.iter().map(name).collect(),
-        embeddings: Embeddings {
-            values,
-            dim: results.head.dimensions(),
-        },
+        embeddings,
         rows,
         neighbours: None,
     })

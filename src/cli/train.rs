@@ -367,6 +367,7 @@ async fn follow(
         let progress = run.next(u64::MAX).await;
         tasks.finish();
         let progress = progress?;
+        bar.hold(run.engine());
         let is_over = progress == Progress::Finished;
         match progress {
             Progress::Steps(reports) => {

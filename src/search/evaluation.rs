@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::engine::pace::{Pace, Slices};
 use crate::kernels;
 use crate::model::unit_rows::UnitRows;
-use crate::search::metrics::{Retrieval, RetrievalSum};
+use crate::search::metrics::{Metrics, QueryScore, Retrieval, RetrievalSum};
 use crate::search::rows::{Classes, Rows, numbered};
 use buffers::ADVICE;
 
@@ -116,6 +116,19 @@ fn grouped(groups: [&[String]; 2]) -> [Vec<u32>; 2] {
     groups.map(|side| side.iter().map(|group| number(group.as_str())).collect())
 }
 
+/// Scores embeddings against each other, and gives the score of each query beside the means: class by class, as numbered by name.
+pub(crate) async fn evaluate_each(
+    engine: &Engine,
+    rows: Rows<'_>,
+) -> Result<(Metrics, Vec<QueryScore>)> {
+    let sum = RetrievalSum::default().keep_queries();
+    let unheard = &mut |_, _| {};
+    let (mut sum, names) = sums(engine, rows, None, None, sum, 0, unheard).await?;
+    let queries = sum.take_queries();
+    let retrieval = finish(sum, &names, false)?;
+    Ok((retrieval.metrics, queries))
+}
+
 /// Scores embeddings by ranks up to the larger of `depth` and R.
 async fn evaluate_within(
     engine: &Engine,
@@ -124,8 +137,37 @@ async fn evaluate_within(
     groups: Option<[&[String]; 2]>,
     at: &[u64],
     depth: usize,
-    mut progress: &mut dyn FnMut(u64, u64),
+    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Retrieval> {
+    let sum = RetrievalSum::at(at);
+    let (sum, names) = sums(engine, queries, references, groups, sum, depth, progress).await?;
+    finish(sum, &names, groups.is_some())
+}
+
+/// The means, if any query has a positive: across groups if `grouped`.
+fn finish(sum: RetrievalSum, names: &[String], grouped: bool) -> Result<Retrieval> {
+    let name = |class: u32| names.get(class as usize).cloned().unwrap_or_default();
+    sum.finish(&name).ok_or_else(|| {
+        let other = match grouped {
+            true => "a row of its label in another group",
+            false => "another row of its label",
+        };
+        Error::Data(format!(
+            "no query has {other}: there is nothing to retrieve"
+        ))
+    })
+}
+
+/// Sums over the queries, and the names of the classes.
+async fn sums(
+    engine: &Engine,
+    queries: Rows<'_>,
+    references: Option<Rows<'_>>,
+    groups: Option<[&[String]; 2]>,
+    sum: RetrievalSum,
+    depth: usize,
+    mut progress: &mut dyn FnMut(u64, u64),
+) -> Result<(RetrievalSum, Vec<String>)> {
     let known = references.unwrap_or(queries);
     queries.check_against(known)?;
     let (names, labels) = numbered(queries.labels, known.labels);
@@ -158,19 +200,9 @@ async fn evaluate_within(
     };
     let mut pace = Pace::of(engine);
     let mut slices = Slices::new(engine, &mut pace);
-    let sum = RetrievalSum::at(at);
     let ranking = evaluator
         .score(&mut slices, classes, &mut stored, asked, sum, &mut progress)
         .await?;
     slices.collect().await?;
-    let name = |class: u32| names.get(class as usize).cloned().unwrap_or_default();
-    ranking.sum(&mut slices).finish(&name).ok_or_else(|| {
-        let other = match groups {
-            Some(_) => "a row of its label in another group",
-            None => "another row of its label",
-        };
-        Error::Data(format!(
-            "no query has {other}: there is nothing to retrieve"
-        ))
-    })
+    Ok((ranking.sum(&mut slices), names))
 }

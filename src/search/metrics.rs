@@ -71,26 +71,28 @@ impl Metrics {
         (self.queries > 0).then_some(self)
     }
 
-    /// Adds a query by the ranks of its R positives, ascending, from 1 on; returns its average precision at R.
-    fn add(&mut self, ranks: &[u64]) -> f64 {
-        let r = ranks.len();
-        let (mut average, mut average_at_r, mut within_r) = (0.0, 0.0, 0u64);
-        for (hits, rank) in (1u64..).zip(ranks) {
-            let precision = hits as f64 / *rank as f64;
-            if *rank <= r as u64 {
-                within_r += 1;
-                average_at_r += precision;
-            }
-            average += precision;
-        }
-        self.precision_at_1 += f64::from(u8::from(ranks[0] == 1));
-        self.r_precision += within_r as f64 / r as f64;
-        self.mean_average_precision_at_r += average_at_r / r as f64;
-        self.mean_average_precision += average / r as f64;
-        self.mean_reciprocal_rank += 1.0 / ranks[0] as f64;
+    /// Adds a query.
+    fn add(&mut self, ranked: &Ranked) {
+        self.precision_at_1 += f64::from(u8::from(ranked.hit));
+        self.r_precision += ranked.r_precision;
+        self.mean_average_precision_at_r += ranked.average_precision_at_r;
+        self.mean_average_precision += ranked.average_precision;
+        self.mean_reciprocal_rank += ranked.reciprocal_rank;
         self.queries += 1;
-        average_at_r / r as f64
     }
+}
+
+/// Scores of one query, from the ranks of its positives.
+#[derive(Clone, Debug)]
+pub(crate) struct Ranked {
+    /// The nearest reference has the query's class.
+    hit: bool,
+    r_precision: f64,
+    average_precision_at_r: f64,
+    average_precision: f64,
+    reciprocal_rank: f64,
+    /// Hits among the nearest k references, by k.
+    found: Vec<u64>,
 }
 
 /// All scores of a set of queries.
@@ -226,45 +228,65 @@ impl RetrievalSum {
         self.queries.take().unwrap_or_default()
     }
 
-    /// Adds a query by the number of negatives that are nearer than each of its positives, ascending; one positive at least.
+    /// Scores a query by the number of negatives that are nearer than each of its positives, ascending; one positive at least.
+    /// The ranks are left in `ranks`.
+    pub(crate) fn rank(
+        &self,
+        negatives_above: impl Iterator<Item = u64>,
+        ranks: &mut Vec<u64>,
+    ) -> Ranked {
+        ranks.clear();
+        ranks.extend((1..).zip(negatives_above).map(|(j, above)| j + above));
+        let r = ranks.len();
+        let (mut average, mut average_at_r, mut within_r) = (0.0, 0.0, 0u64);
+        for (hits, rank) in (1u64..).zip(&*ranks) {
+            let precision = hits as f64 / *rank as f64;
+            if *rank <= r as u64 {
+                within_r += 1;
+                average_at_r += precision;
+            }
+            average += precision;
+        }
+        let within = |k: &u64| ranks.partition_point(|rank| rank <= k) as u64;
+        Ranked {
+            hit: ranks[0] == 1,
+            r_precision: within_r as f64 / r as f64,
+            average_precision_at_r: average_at_r / r as f64,
+            average_precision: average / r as f64,
+            reciprocal_rank: 1.0 / ranks[0] as f64,
+            found: self.at.keys().map(within).collect(),
+        }
+    }
+
+    /// Adds a query.
     ///
     /// Queries come in the order of their classes: sums then do not depend on the blocks.
-    pub(crate) fn add(
-        &mut self,
-        class: u32,
-        group: Option<u32>,
-        negatives_above: impl Iterator<Item = u64>,
-    ) {
-        let ranks: Vec<u64> = (1..)
-            .zip(negatives_above)
-            .map(|(j, above)| j + above)
-            .collect();
-        let average_precision_at_r = self.total.add(&ranks);
+    pub(crate) fn add(&mut self, class: u32, group: Option<u32>, ranked: &Ranked) {
+        self.total.add(ranked);
         if let Some(group) = group {
             let group = group as usize;
             self.groups
                 .resize(self.groups.len().max(group + 1), Unit::default());
             let group = &mut self.groups[group];
             group.pairs += 1;
-            group.errors += u64::from(ranks[0] == 1);
+            group.errors += u64::from(ranked.hit);
         }
         if let Some(queries) = &mut self.queries {
             queries.push(QueryScore {
                 class,
                 group,
-                hit: ranks[0] == 1,
-                average_precision_at_r: average_precision_at_r as f32,
+                hit: ranked.hit,
+                average_precision_at_r: ranked.average_precision_at_r as f32,
             });
         }
         if self.classes.last().is_none_or(|(last, _)| *last != class) {
             self.classes.push((class, Metrics::default()));
         }
         if let Some((_, sums)) = self.classes.last_mut() {
-            sums.add(&ranks);
+            sums.add(ranked);
         }
-        for (k, (queries, hits)) in &mut self.at {
-            let found = ranks.partition_point(|rank| rank <= k) as u64;
-            *queries += u64::from(found > 0);
+        for ((queries, hits), found) in self.at.values_mut().zip(&ranked.found) {
+            *queries += u64::from(*found > 0);
             *hits += found;
         }
     }
@@ -340,11 +362,16 @@ mod tests {
         sum.finish(&|class| class.to_string())
     }
 
+    fn add(sum: &mut RetrievalSum, class: u32, negatives_above: &[u64]) {
+        let ranked = sum.rank(negatives_above.iter().copied(), &mut Vec::new());
+        sum.add(class, None, &ranked);
+    }
+
     #[test]
     fn a_ranking_written_out_by_hand() {
         // Nearest first: hit, miss, hit, miss, miss, hit; R = 3.
         let mut sum = RetrievalSum::at(&[1, 3, 100]);
-        sum.add(0, None, [0, 1, 3].into_iter());
+        add(&mut sum, 0, &[0, 1, 3]);
         sum.add_lone();
         let retrieval = finish(sum).expect("one query");
         let metrics = retrieval.metrics;
@@ -365,7 +392,7 @@ mod tests {
     #[test]
     fn a_miss_first_has_no_precision_at_1() {
         let mut sum = RetrievalSum::at(&[3, 4]);
-        sum.add(0, None, [3].into_iter());
+        add(&mut sum, 0, &[3]);
         let retrieval = finish(sum).expect("one query");
         let metrics = retrieval.metrics;
         assert_eq!((metrics.precision_at_1, metrics.r_precision), (0.0, 0.0));
@@ -383,9 +410,9 @@ mod tests {
     fn over_classes_a_small_class_counts_as_much_as_a_large_one() {
         let mut sum = RetrievalSum::default();
         for _ in 0..3 {
-            sum.add(4, None, [0].into_iter());
+            add(&mut sum, 4, &[0]);
         }
-        sum.add(9, None, [1].into_iter());
+        add(&mut sum, 9, &[1]);
         let retrieval = finish(sum).expect("four queries");
         assert_eq!(retrieval.metrics.precision_at_1, 0.75);
         assert_eq!(retrieval.over_classes.precision_at_1, 0.5);

@@ -58,6 +58,9 @@ test("a worker that ended is followed by one that goes on where the run was save
     const expected = await ended(page);
     await page.click("run");
     await page.status(/^Training/);
+    // Paused, so that it is not over before its worker ends.
+    await page.click("pause");
+    await page.status(/^Paused/);
     await save(page);
     await page.page.workers()[0].evaluate(() => { setTimeout(() => { throw new Error("boom"); }); });
     await page.status(/^The computing stopped/);

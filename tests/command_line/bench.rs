@@ -229,3 +229,20 @@ fn bench_sets_shaders_with_and_without_checks_beside_each_other() {
         .expect("starts");
     assert_eq!(refused.status.code(), Some(2));
 }
+
+#[test]
+fn bench_holds_a_step_of_each_kind_of_loss_to_the_f64_reference() {
+    let losses = "triplet-margin,nt-xent,arc-face";
+    let asked = [
+        "train", "--engine", "cpu", "--losses", losses, "--memory", "0",
+    ];
+    let report = bench(&asked);
+    let lines = report["lines"].as_array().expect("a list");
+    let names: Vec<_> = lines
+        .iter()
+        .filter_map(|line| line["name"].as_str())
+        .collect();
+    let steps =
+        ["64-256-64", "nt-xent", "arc-face"].map(|of| format!("train 10 steps {of}, 32 x 0"));
+    assert_eq!(names[names.len() - 3..], steps);
+}

@@ -932,7 +932,7 @@ fn progress_goes_to_standard_error_with_rate_and_time_left() {
         String::from_utf8_lossy(&output.stderr),
     );
     assert!(
-        error.contains("/s, ") && error.contains(" s left"),
+        error.contains("/s, ") && error.contains(" s left, ") && error.contains(" MiB held"),
         "{error}"
     );
     assert!(

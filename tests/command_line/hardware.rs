@@ -130,7 +130,7 @@ fn a_run_on_a_gpu_is_summed_up_under_its_name() {
 }
 
 #[test]
-fn what_is_wrong_is_red_and_is_not_timed() {
+fn what_is_wrong_is_red_and_the_rest_is_timed() {
     let folder = Folder::new("test", false);
     let failed = "echo 'test knn::ties_are_broken ... FAILED'\n\
         echo 'test result: FAILED. 6 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s'\nexit 101";
@@ -145,11 +145,8 @@ fn what_is_wrong_is_red_and_is_not_timed() {
         table.contains("**Wrong:**\n- tests of kernels: knn::ties_are_broken failed\n"),
         "{table}"
     );
-    assert!(
-        table.contains("- bench: what is wrong is not timed"),
-        "{table}"
-    );
-    assert_eq!(report["bench"], json!([]));
+    assert!(table.contains("## Searches\n"), "{table}");
+    assert!(!report["peers"].as_array().expect("a list").is_empty());
 
     let red = |name: &str, plant: &dyn Fn(&Folder), expected: &str| {
         let folder = Folder::new(name, false);
@@ -163,6 +160,15 @@ fn what_is_wrong_is_red_and_is_not_timed() {
     };
     let crash = |folder: &Folder| folder.program("tests/library", "kill -SEGV $$");
     red("crash", &crash, "tests of knn: ended with -11, 0 passed");
+    let folder = Folder::new("hangs", false);
+    folder.program("tests/kernels", "exec sleep 60");
+    assert_eq!(folder.run(&["--minutes", "0.3"]).status.code(), Some(1));
+    let (report, table) = folder.left();
+    assert_eq!(
+        texts(&report, "wrong"),
+        ["tests of kernels: took more than 9 s"]
+    );
+    assert!(table.contains("## Searches\n"), "{table}");
     let nothing = |folder: &Folder| folder.program("tests/library", "true");
     red("nothing", &nothing, "tests of knn: ended with 0, 0 passed");
     let missing =

@@ -32,4 +32,5 @@ mod trace;
 mod training;
 mod triplets;
 mod umap;
+mod vector_sizes;
 mod waits;

@@ -5,7 +5,8 @@ use std::rc::Rc;
 use nearfar::bench::{Line, Measured, RULE, check};
 use nearfar::reference::{self, PairOfAnchor, PairsOfAnchor};
 use nearfar::{
-    Dataset, Distance, Engine, Error, Labelled, Loss, Miner, Result, TrainConfig, Trainer,
+    Dataset, Distance, Engine, Error, Labelled, Loss, Miner, Result, Standardize, TrainConfig,
+    Trainer,
 };
 use rand::{RngExt as _, SeedableRng as _};
 
@@ -115,6 +116,8 @@ impl Workload {
             batch_size: self.batch,
             memory_size: self.memory,
             budget_bytes,
+            // The rows are compared as they are with the f64 reference.
+            standardize: Standardize::Off,
             ..TrainConfig::default()
         };
         let mut config = config.with_set(&format!("loss.name={}", self.loss))?;

@@ -7,12 +7,16 @@ use super::buffers::Evaluator;
 use super::pass::{Job, Known, Queries};
 use crate::base::error::Result;
 use crate::base::order;
+use crate::cpu::parallel::map;
 use crate::data::by_class::ByClass;
 use crate::engine::pace::{Fetch, Slices};
 use crate::kernels::ranks::{self, LabelBits, NO_ID, Row};
 use crate::model::unit_rows::UnitRows;
 use crate::search::metrics::RetrievalSum;
 use crate::search::rows::{Classes, count, sorted};
+
+/// Gap counts that are worth waking a core: some tens of microseconds of divisions.
+const WORTH_A_CORE: usize = 1 << 13;
 
 /// The queries as the kernels take them.
 struct Asking<'a> {
@@ -32,8 +36,8 @@ impl Asking<'_> {
         self.groups.map(|groups| groups[query as usize])
     }
 
-    fn asked(&self, job: &Job) -> QueryBound {
-        QueryBound {
+    fn asked(&self, job: &Job) -> Asked {
+        Asked {
             class: job.class,
             group: self.group_of(job.query),
             row: job.row,
@@ -71,7 +75,7 @@ fn sides<'a>(queries: Queries<'a>, known: Classes<'a>) -> Result<(Asking<'a>, Kn
 
 /// A query whose gap counts are being read back.
 #[derive(Debug)]
-struct QueryBound {
+struct Asked {
     class: u32,
     group: Option<u32>,
     row: Row,
@@ -82,7 +86,7 @@ struct QueryBound {
 pub(crate) struct Ranking {
     sum: RetrievalSum,
     /// Queries and their gap counts, not yet added.
-    waiting: Vec<(Vec<QueryBound>, GapCounts)>,
+    waiting: Vec<(Vec<Asked>, GapCounts)>,
 }
 
 /// Gap counts that are being read back.
@@ -125,12 +129,28 @@ impl Ranking {
         let there = there.count();
         for (rows, gap_counts) in self.waiting.drain(..there) {
             let gap_counts = gap_counts.take(slices);
-            for QueryBound { class, group, row } in rows {
-                let gap_counts = &gap_counts[row.offset as usize..][..=row.positives as usize];
-                self.sum.add(class, group, negatives_above(gap_counts));
+            let sum = &self.sum;
+            let rank = |rows: &[Asked]| {
+                let mut ranks = Vec::new();
+                let of = |row: &Row| &gap_counts[row.offset as usize..][..=row.positives as usize];
+                let ranked = rows
+                    .iter()
+                    .map(|asked| sum.rank(negatives_above(of(&asked.row)), &mut ranks));
+                ranked.collect::<Vec<_>>()
+            };
+            let parts = rows.chunks(rows_of_a_part(rows.len(), gap_counts.len()));
+            let ranked = map(parts.collect(), rank);
+            // Sums of floats: added in the order of the queries.
+            for (asked, ranked) in rows.iter().zip(ranked.iter().flatten()) {
+                self.sum.add(asked.class, asked.group, ranked);
             }
         }
     }
+}
+
+/// Queries that one core ranks at a time, of `rows` with `places` gap counts in all: as many as are worth waking it.
+fn rows_of_a_part(rows: usize, places: usize) -> usize {
+    rows.div_ceil((places / WORTH_A_CORE).max(1)).max(1)
 }
 
 impl Evaluator {
@@ -180,8 +200,9 @@ impl Evaluator {
                     order::sort_wide(&mut above);
                     // Sums of floats: added in the order of the queries.
                     ranking.add_collected(slices);
+                    let ranked = ranking.sum.rank(above.into_iter(), &mut Vec::new());
                     let group = asking.group_of(job.query);
-                    ranking.sum.add(job.class, group, above.into_iter());
+                    ranking.sum.add(job.class, group, &ranked);
                 }
                 [] => {}
                 jobs => {

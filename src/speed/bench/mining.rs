@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::side::Side;
-use super::sweep::QueryBound;
+use super::sweep::MiningOutput;
 use super::{Line, Measured, RULE, Shape, check, rows};
 use crate::base::error::Result;
 use crate::cpu::Distance;
@@ -23,7 +23,7 @@ const CHECKED: [usize; 2] = [20, 300];
 pub(super) async fn measure(
     engine: &Engine,
     shape: &Shape,
-    asked: QueryBound,
+    asked: MiningOutput,
     classes: usize,
 ) -> Result<Line> {
     let exact = |stream, count| Side::signs(stream, count, shape.dim, classes);
@@ -42,10 +42,10 @@ pub(super) async fn measure(
     let listed = Cell::new(0);
     let measured = Measured::of(engine, async || {
         match asked {
-            QueryBound::Counts | QueryBound::Loss => {
+            MiningOutput::Counts | MiningOutput::Loss => {
                 counts.set(mined(engine, asked, &anchors, &known).await?.mining);
             }
-            QueryBound::Valid | QueryBound::Mined => {
+            MiningOutput::Valid | MiningOutput::Mined => {
                 let (rows, references) = (anchors.rows(), Some(known.rows()));
                 let window = ListingSpec::WINDOW_BYTES;
                 let (count, sum) = checksum(
@@ -66,12 +66,12 @@ pub(super) async fn measure(
     .await?;
     let valid = valid_of(&anchors, &known);
     let count = match asked {
-        QueryBound::Counts | QueryBound::Loss => counts.get().valid,
-        QueryBound::Valid | QueryBound::Mined => listed.get(),
+        MiningOutput::Counts | MiningOutput::Loss => counts.get().valid,
+        MiningOutput::Valid | MiningOutput::Mined => listed.get(),
     };
     if matches!(
         asked,
-        QueryBound::Counts | QueryBound::Loss | QueryBound::Valid
+        MiningOutput::Counts | MiningOutput::Loss | MiningOutput::Valid
     ) {
         check(engine, "the number of valid triplets", count == valid)?;
     }
@@ -84,17 +84,22 @@ pub(super) async fn measure(
     })
 }
 
-fn miner(asked: QueryBound) -> Miner {
+fn miner(asked: MiningOutput) -> Miner {
     match asked {
-        QueryBound::Valid => Miner::None,
+        MiningOutput::Valid => Miner::None,
         _ => Miner::default(),
     }
 }
 
-async fn mined(engine: &Engine, asked: QueryBound, anchors: &Side, known: &Side) -> Result<Mined> {
+async fn mined(
+    engine: &Engine,
+    asked: MiningOutput,
+    anchors: &Side,
+    known: &Side,
+) -> Result<Mined> {
     let loss = Loss::default();
     let wanted = match asked {
-        QueryBound::Loss => Wanted::Gradient(&loss),
+        MiningOutput::Loss => Wanted::Gradient(&loss),
         _ => Wanted::Counts,
     };
     let (rows, references) = (anchors.rows(), Some(known.rows()));
@@ -124,10 +129,10 @@ fn valid_of(anchors: &Side, known: &Side) -> u64 {
 }
 
 /// Compares the results of a few rows with the f64 reference.
-async fn verify(engine: &Engine, asked: QueryBound, anchors: &Side, known: &Side) -> Result<()> {
+async fn verify(engine: &Engine, asked: MiningOutput, anchors: &Side, known: &Side) -> Result<()> {
     let (rows, references, dim) = (anchors.exact(), known.exact(), known.rows.dim());
     let (tags, known_tags) = (&anchors.tags, &known.tags);
-    if matches!(asked, QueryBound::Counts | QueryBound::Loss) {
+    if matches!(asked, MiningOutput::Counts | MiningOutput::Loss) {
         let actual = mined(engine, asked, anchors, known).await?;
         let expected = reference::triplet_margin(&rows, tags, &references, known_tags, dim, &RULE);
         let counts = [
@@ -141,11 +146,11 @@ async fn verify(engine: &Engine, asked: QueryBound, anchors: &Side, known: &Side
         return check(
             engine,
             "the loss",
-            asked == QueryBound::Counts || off < 1e-5,
+            asked == MiningOutput::Counts || off < 1e-5,
         );
     }
     let kind = match asked {
-        QueryBound::Valid => Kind::Unmined,
+        MiningOutput::Valid => Kind::Unmined,
         _ => RULE.kind,
     };
     let expected = reference::triplets(

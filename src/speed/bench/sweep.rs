@@ -31,7 +31,7 @@ pub enum Work {
     /// Triplets of the queries, as anchors, with the references.
     Mining {
         /// Result that is asked for.
-        asked: QueryBound,
+        asked: MiningOutput,
         /// Number of classes.
         classes: usize,
     },
@@ -40,7 +40,7 @@ pub enum Work {
 /// Result that a mining is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum QueryBound {
+pub enum MiningOutput {
     /// Number of triplets of each kind.
     Counts,
     /// The loss and its gradient.
@@ -51,7 +51,7 @@ pub enum QueryBound {
     Mined,
 }
 
-impl QueryBound {
+impl MiningOutput {
     /// Everything that can be asked for.
     pub const ALL: [Self; 4] = [Self::Counts, Self::Loss, Self::Valid, Self::Mined];
 }
@@ -122,7 +122,7 @@ impl Sweep {
     /// The shapes that the release note of PML's loop names, a memory of 65,536, and 10^12 cells.
     fn mining() -> Self {
         let mut chosen = Vec::new();
-        let mut add = |asked: &[QueryBound], [queries, references]: [usize; 2], classes| {
+        let mut add = |asked: &[MiningOutput], [queries, references]: [usize; 2], classes| {
             chosen.extend(asked.iter().map(|&asked| Shape {
                 work: Work::Mining { asked, classes },
                 queries,
@@ -132,11 +132,15 @@ impl Sweep {
         };
         for size in [[21, 10_000], [512, 2000], [1000, 1000]] {
             for classes in [10, 32, 100] {
-                add(&QueryBound::ALL, size, classes);
+                add(&MiningOutput::ALL, size, classes);
             }
         }
-        add(&[QueryBound::Counts, QueryBound::Loss], [64, 65_536], 100);
-        add(&[QueryBound::Counts], [1000, 31_623], 2);
+        add(
+            &[MiningOutput::Counts, MiningOutput::Loss],
+            [64, 65_536],
+            100,
+        );
+        add(&[MiningOutput::Counts], [1000, 31_623], 2);
         Self {
             works: works_of(&[100]),
             queries: vec![512],
@@ -162,7 +166,7 @@ impl Sweep {
                 ))
             })?;
         match (key, &self.works[0]) {
-            ("queries", _) => self.queries = sizes,
+            ("queries" | "anchors", _) => self.queries = sizes,
             ("references", _) => self.references = sizes,
             ("dim", _) => self.dim = sizes,
             ("k", Work::Knn { .. }) => {
@@ -212,7 +216,7 @@ impl Sweep {
 
 /// Mining of so many classes with every result that can be asked for.
 fn works_of(classes: &[usize]) -> Vec<Work> {
-    let all = |&classes: &usize| QueryBound::ALL.map(|asked| Work::Mining { asked, classes });
+    let all = |&classes: &usize| MiningOutput::ALL.map(|asked| Work::Mining { asked, classes });
     classes.iter().flat_map(all).collect()
 }
 
@@ -247,14 +251,14 @@ impl Shape {
             Work::Mining { asked, classes } => {
                 let labels = rows::labels(rows::REFERENCES, references, classes);
                 let EvaluationSpec { positives, .. } = EvaluationSpec::of(&labels, dim, queries);
-                if matches!(asked, QueryBound::Counts | QueryBound::Loss) {
+                if matches!(asked, MiningOutput::Counts | MiningOutput::Loss) {
                     let spec = MiningSpec {
                         anchors: queries,
                         references,
                         dim,
                         positives,
                         own: false,
-                        gradient: asked == QueryBound::Loss,
+                        gradient: asked == MiningOutput::Loss,
                         ..MiningSpec::default()
                     };
                     return spec.plan(&engine.room(), &Rate::default());
@@ -264,7 +268,7 @@ impl Shape {
                     references,
                     dim,
                     positives,
-                    mined: asked == QueryBound::Mined,
+                    mined: asked == MiningOutput::Mined,
                     window_bytes: ListingSpec::WINDOW_BYTES,
                 };
                 spec.plan(&engine.room(), &Rate::default())
@@ -279,8 +283,8 @@ impl Shape {
             Work::Knn { .. } => row,
             Work::Evaluate { .. } => row + 8,
             Work::Mining { asked, .. } => match asked {
-                QueryBound::Counts | QueryBound::Loss | QueryBound::Mined => row + 8,
-                QueryBound::Valid => 4,
+                MiningOutput::Counts | MiningOutput::Loss | MiningOutput::Mined => row + 8,
+                MiningOutput::Valid => 4,
             },
         };
         if forecast.resident {
@@ -306,10 +310,10 @@ impl Shape {
             Work::Knn { .. } => "knn",
             Work::Evaluate { .. } => "evaluate",
             Work::Mining { asked, .. } => match asked {
-                QueryBound::Counts => "mine",
-                QueryBound::Loss => "loss",
-                QueryBound::Valid => "list valid",
-                QueryBound::Mined => "list mined",
+                MiningOutput::Counts => "mine",
+                MiningOutput::Loss => "loss",
+                MiningOutput::Valid => "list valid",
+                MiningOutput::Mined => "list mined",
             },
         }
     }
@@ -348,6 +352,9 @@ mod tests {
             sweep.set(key, list).expect("is set");
         }
         sweep.set("k", "7").expect("is set");
+        let mut mining = Sweep::named("mining").expect("is there");
+        mining.set("anchors", "21").expect("is set");
+        assert_eq!(mining.queries, [21]);
         let names: Vec<String> = sweep.shapes().iter().map(Shape::to_string).collect();
         let expected = [
             "10 x 100 x 3",
