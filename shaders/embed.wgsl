@@ -2,27 +2,27 @@
 //
 //   y = x W^T + b     unit = y / max(|y|, 1e-12)     bit for bit as gemm.wgsl and then normalize.wgsl
 //
-// enqueue        one workgroup per 4 rows, 4 x 4 results an invocation, one barrier    unit, norms, and the memory: bank, tags
-// enqueue_tile   one workgroup per 4 rows, one result an invocation, through workgroup memory       unit, norms, and the memory
+// embed_and_store        one workgroup per 4 rows, 4 x 4 results an invocation, one barrier    unit, norms, and the memory: bank, tags
+// embed_and_store_tile   one workgroup per 4 rows, one result an invocation, through workgroup memory       unit, norms, and the memory
 //
 // A row whose squared length is not finite sets the sticky word.
 
 @group(0) @binding(2) var<storage, read> batch: array<vec4u>;  // (label, ..) of each row
 @group(0) @binding(4) var<storage, read_write> unit: array<vec4f>;
-@group(0) @binding(4) var<storage, read_write> unit_floats: array<f32>;  // the same, in enqueue_tile
+@group(0) @binding(4) var<storage, read_write> unit_floats: array<f32>;  // the same, in embed_and_store_tile
 @group(0) @binding(5) var<storage, read_write> norms: array<f32>;
 @group(0) @binding(6) var<storage, read_write> bank: array<vec4f>;
-@group(0) @binding(6) var<storage, read_write> bank_floats: array<f32>;  // the same, in enqueue_tile
+@group(0) @binding(6) var<storage, read_write> bank_floats: array<f32>;  // the same, in embed_and_store_tile
 @group(0) @binding(7) var<storage, read_write> tags: array<vec2u>;       // (label, id)
 @group(0) @binding(8) var<storage, read_write> sticky: array<atomic<u32>>;
 
 const ROWS = 4u;    // of a workgroup
 const PARTS = 64u;  // of a sum of squares: the invocations of a workgroup in normalize.wgsl
-const WIDE = 64u;   // outputs that enqueue_tile makes at once
+const WIDE = 64u;   // outputs that embed_and_store_tile makes at once
 const STEP = 8u;    // vec4s of x and W that are there at once
 
-var<workgroup> squares: array<vec4f, PARTS>;  // in enqueue: of the four rows, 1 KiB
-// In enqueue_tile.
+var<workgroup> squares: array<vec4f, PARTS>;  // in embed_and_store: of the four rows, 1 KiB
+// In embed_and_store_tile.
 var<workgroup> step_x: array<array<vec4f, ROWS>, STEP>;       // 512 bytes
 var<workgroup> step_w: array<array<vec4f, WIDE + 1u>, STEP>;  // 8,320 bytes; one more, so that writes lie apart
 var<workgroup> made: array<array<f32, WIDE>, ROWS>;           // 1 KiB
@@ -51,7 +51,7 @@ fn store_unit(row: u32, column: u32, norm: f32) {
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
-fn enqueue(
+fn embed_and_store(
   @builtin(workgroup_id) group: vec3u,
   @builtin(num_workgroups) groups: vec3u,
   @builtin(local_invocation_index) lane: u32,
@@ -103,7 +103,7 @@ fn enqueue(
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
-fn enqueue_tile(
+fn embed_and_store_tile(
   @builtin(workgroup_id) group: vec3u,
   @builtin(num_workgroups) groups: vec3u,
   @builtin(local_invocation_index) lane: u32,

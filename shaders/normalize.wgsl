@@ -7,7 +7,7 @@
 //
 // normalize   one workgroup a row   unit[first + row]
 // in_place    one workgroup a row   raw[first + row]
-// enqueue     one workgroup a row   raw[row], norms[row], and its copy in the memory: bank, tags[slot] = (label, id)
+// store       one workgroup a row   raw[row], norms[row], and its copy in the memory: bank, tags[slot] = (label, id)
 // measure     one workgroup a row   unit[row], norms[row]
 // backward    one workgroup a row   gradient[row] in place, and if scale is not 0 this row's term of the loss
 //
@@ -20,10 +20,10 @@ const ACTIVE = 8u;         // where the u64 of active triplets stands in them
 struct Params {
   rows: u32,
   stride: u32,       // vec4s of a row
-  first: u32,        // in normalize and in_place: where the unit rows begin; in enqueue: where `batch` begins
+  first: u32,        // in normalize and in_place: where the unit rows begin; in store: where `batch` begins
   cursor: u32,       // the memory's next slot
   capacity: u32,     // the memory's slots
-  first_id: u32,     // the id of the first enqueued row
+  first_id: u32,     // the id of the first stored row
   report: u32,       // where this step's report begins
   scale: f32,        // what <gradient, unit> counts for in a row's term of the loss; 0: no term is touched
   divisor: f32,      // of the gradient; 0: the active triplets in the report
@@ -34,14 +34,14 @@ struct Params {
 @group(0) @binding(1) var<storage, read> rows: array<vec4f>;
 @group(0) @binding(2) var<storage, read_write> unit: array<vec4f>;
 
-// In in_place and enqueue.
+// In in_place and store.
 @group(0) @binding(1) var<storage, read_write> raw: array<vec4f>;
 
-// In measure and enqueue.
+// In measure and store.
 @group(0) @binding(3) var<storage, read_write> norms: array<f32>;
 @group(0) @binding(4) var<storage, read_write> status: array<atomic<u32>>;
 
-// In enqueue only.
+// In store only.
 @group(0) @binding(2) var<storage, read> batch: array<vec4u>;  // (label, ..) of each row
 @group(0) @binding(5) var<storage, read_write> bank: array<vec4f>;
 @group(0) @binding(6) var<storage, read_write> tags: array<vec2u>;
@@ -135,7 +135,7 @@ fn in_place(
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
-fn enqueue(
+fn store(
   @builtin(workgroup_id) group: vec3u,
   @builtin(num_workgroups) groups: vec3u,
   @builtin(local_invocation_index) lane: u32,

@@ -10,12 +10,12 @@
 // choose    one workgroup per row and 256 kept references   weights: of a positive, the number of its one negative
 // count     one workgroup a row                             times: number of triplets with a reference; weights: 0
 // drawn     one workgroup per row and 256 drawn triplets    weights; terms: the losses of the triplets; totals
-// weigh     one workgroup per row and 256 kept references   weights; terms: the losses of its negatives; totals
+// slopes    one workgroup per row and 256 kept references   weights; terms: the losses of its negatives; totals
 // settle    one workgroup per row and 256 kept references   weights: of a positive with one negative
 // total     one invocation a row                            losses: the row's terms ascending
 // swapped   one invocation per pair of references           weights [rows, width]: the slopes that swap takes from the anchors
 //
-// `weigh` looks at the other side from `first` on, a window at a time: weights and terms grow window by window, and so do
+// `slopes` looks at the other side from `first` on, a window at a time: weights and terms grow window by window, and so do
 // choices. Sums go in segments of WORKGROUP_SIZE, one owner each, ascending. A number of a negative counts from 1, and is
 // whole in f32: a row has 2^20 references at most.
 
@@ -258,7 +258,7 @@ fn count(
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
-fn weigh(
+fn slopes(
   @builtin(workgroup_id) group: vec3u,
   @builtin(num_workgroups) groups: vec3u,
   @builtin(local_invocation_index) lane: u32,

@@ -32,7 +32,7 @@ use crate::data::{Dataset, Side};
 use crate::engine::Engine;
 use crate::rules::config::{InitialWeights, TrainConfig};
 use crate::search::metrics::Judged;
-use crate::train::trainer::{Map, Part, Trainer};
+use crate::train::trainer::{Encoder, Part, Trainer};
 use contest::{Entry, of_entry};
 use judge::Queries;
 use row::{Row, Scored};
@@ -287,15 +287,15 @@ impl Comparison {
         let mut trainer = self.trainer(at_random(&self.contest.base), true).await?;
         let trained = self.dataset.labels_of(&trainer.sides().train);
         let trained = class_counts(&trained);
-        for (row, map) in [Map::Raw, Map::Linear].into_iter().enumerate() {
-            let scored = trainer.score_each(map, Side::Validation).await?;
+        for (row, encoder) in [Encoder::Raw, Encoder::Linear].into_iter().enumerate() {
+            let scored = trainer.score_each(encoder, Side::Validation).await?;
             let Some(Judged {
                 metrics, queries, ..
             }) = scored
             else {
                 continue;
             };
-            if map == Map::Raw {
+            if encoder == Encoder::Raw {
                 let known = queries.iter().any(|query| {
                     let rows = trained.get(query.class as usize);
                     rows.is_some_and(|rows| *rows > 0)
@@ -350,7 +350,7 @@ impl Comparison {
                 return Ok(CompareProgress::Steps);
             }
             Ok(_) => {
-                let scored = trainer.score_each(Map::Head, Side::Validation).await?;
+                let scored = trainer.score_each(Encoder::Head, Side::Validation).await?;
                 let scored = scored.ok_or_else(nothing_to_rank)?;
                 let (metrics, queries) = (scored.metrics, scored.queries);
                 let weights = match seed {
@@ -435,16 +435,19 @@ impl Comparison {
     async fn score_test(&mut self) -> Result<CompareProgress> {
         if let Some(best) = self.order().first().copied() {
             let row = &self.rows[best];
-            let (map, config) = match row.kind {
-                RowKind::Raw => (Map::Raw, at_random(&self.contest.base)),
-                RowKind::LinearMap => (Map::Linear, at_random(&self.contest.base)),
-                RowKind::Head => (Map::Head, at_random(&self.contest.entries[best - 2].config)),
+            let (encoder, config) = match row.kind {
+                RowKind::Raw => (Encoder::Raw, at_random(&self.contest.base)),
+                RowKind::LinearMap => (Encoder::Linear, at_random(&self.contest.base)),
+                RowKind::Head => (
+                    Encoder::Head,
+                    at_random(&self.contest.entries[best - 2].config),
+                ),
             };
             let mut trainer = self.trainer(config, true).await?;
             if let Some(weights) = &row.head {
                 trainer.set_weights(weights).await?;
             }
-            let scored = trainer.score_each(map, Side::Test).await?;
+            let scored = trainer.score_each(encoder, Side::Test).await?;
             self.test = scored.map(|Judged { metrics, .. }| TestScore {
                 name: row.name.clone(),
                 seed: self.contest.seeds[0],

@@ -7,7 +7,7 @@ use super::ranks::Row;
 /// Writes the unit embeddings of the rows of `batch` to `unit` and to their slots of the memory, and their lengths before to
 /// `norms`.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
-pub fn enqueue(
+pub fn embed_and_store(
     layer: &Layer,
     x: &[f32],
     parameters: &[f32],
@@ -20,5 +20,5 @@ pub fn enqueue(
     status: &mut [u32],
 ) {
     gemm::forward(layer, batch.len(), Rows::from(x), parameters, unit);
-    normalize::enqueue(layer.outputs, batch, slots, unit, norms, bank, tags, status);
+    normalize::store(layer.outputs, batch, slots, unit, norms, bank, tags, status);
 }

@@ -59,7 +59,7 @@ pub fn norms(rows: &[f32], stride: usize, norms: &mut [f32], status: &mut [u32])
 
 /// Brings the rows of a batch, `unit`, to unit length, writes their lengths before to `norms`, and copies them into their slots.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
-pub fn enqueue(
+pub fn store(
     stride: usize,
     batch: &[Row],
     slots: Slots,

@@ -76,8 +76,11 @@ impl Side {
     }
 
     /// Tells if at most one is kept.
-    fn is_one(&self) -> bool {
-        matches!(self.keep, Keep::Hard | Keep::Semihard | Keep::Easy)
+    pub fn is_one(&self) -> bool {
+        match self.keep {
+            Keep::Hard | Keep::Semihard | Keep::Easy => true,
+            Keep::All | Keep::Close => false,
+        }
     }
 }
 

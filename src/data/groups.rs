@@ -3,7 +3,7 @@
 use super::{Dataset, Texts};
 use crate::base::error::{Error, Result};
 use crate::base::quote::quoted;
-use crate::data::rows::missing::is_missing;
+use crate::data::rows::missing::is_missing_label;
 use crate::rules::config::TrainConfig;
 
 /// Checks that every row has a group.
@@ -98,7 +98,7 @@ fn listed_columns(columns: &[(String, Texts)]) -> String {
 /// [`Error::Config`] when there is no such column, or a row has an empty cell in it.
 pub fn group_column<'a>(columns: &'a [(String, Texts)], name: &str) -> Result<&'a Texts> {
     let values = text_column(columns, "group", name)?;
-    match values.iter().position(is_missing) {
+    match values.iter().position(is_missing_label) {
         None => Ok(values),
         Some(row) => Err(Error::Config(format!(
             "group: the column {} is empty in row {}: every row needs a group",

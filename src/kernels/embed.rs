@@ -12,10 +12,10 @@ use crate::engine::{Commands, DeviceVec};
 const ROWS: usize = 4;
 
 /// One workgroup per 4 rows.
-pub static ENQUEUE: Kernel = Kernel {
-    name: "embed.enqueue",
+pub static EMBED_AND_STORE: Kernel = Kernel {
+    name: "embed.embed_and_store",
     source: wgsl!("gemm.wgsl", "embed.wgsl"),
-    entry: "enqueue",
+    entry: "embed_and_store",
     bindings: &[
         READ, READ, READ, READ_WRITE, READ_WRITE, READ_WRITE, READ_WRITE, READ_WRITE,
     ],
@@ -25,23 +25,23 @@ pub static ENQUEUE: Kernel = Kernel {
 };
 
 /// One workgroup per 4 rows, one result an invocation.
-pub static ENQUEUE_TILE: Kernel = Kernel {
-    name: "embed.enqueue_tile",
-    entry: "enqueue_tile",
+pub static EMBED_AND_STORE_TILE: Kernel = Kernel {
+    name: "embed.embed_and_store_tile",
+    entry: "embed_and_store_tile",
     workgroup_size: 256,
     workgroup_bytes: 16 * 8 * (4 + 65) + 2 * 4 * 4 * 64,
-    ..ENQUEUE
+    ..EMBED_AND_STORE
 };
 
 /// Computes a batch's embeddings over their length, `unit`, from the rows `x` that the layer takes, and stores copies of them in
-/// the memory, with the labels of `batch[first ..]`: [`gemm::forward`] and [`super::normalize::enqueue`], bit for bit.
+/// the memory, with the labels of `batch[first ..]`: [`gemm::forward`] and [`super::normalize::store`], bit for bit.
 ///
 /// A row whose length is not finite sets `status[0]`; no kernel clears it.
 ///
 /// # Shapes
 /// `x`: `[rows, inputs]` · `unit`: `[rows, outputs]` · `norms`: `[rows]`, the lengths before
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
-pub fn enqueue(
+pub fn embed_and_store(
     commands: &mut Commands,
     layer: &Layer,
     shape: Shape,
@@ -59,7 +59,7 @@ pub fn enqueue(
     debug_assert!(!layer.relu, "the last layer has no ReLU");
     match commands {
         Commands::Gpu(gpu) => gpu.dispatch(
-            shape.choose(&ENQUEUE, &ENQUEUE_TILE),
+            shape.choose(&EMBED_AND_STORE, &EMBED_AND_STORE_TILE),
             &gemm::Params {
                 first: index(first),
                 cursor: index(slots.cursor),
@@ -82,7 +82,7 @@ pub fn enqueue(
         Commands::Cpu(calls) => {
             *calls += 1;
             let batch = &batch.slice()[first..first + rows];
-            cpu::embed::enqueue(
+            cpu::embed::embed_and_store(
                 layer,
                 x.slice(),
                 parameters.slice(),

@@ -46,8 +46,8 @@ pub static ALL: &[&Kernel] = &[
     &gemm::WEIGHT_GRADIENT_TILE,
     &gemm::BACKWARD,
     &gemm::BACKWARD_TILE,
-    &embed::ENQUEUE,
-    &embed::ENQUEUE_TILE,
+    &embed::EMBED_AND_STORE,
+    &embed::EMBED_AND_STORE_TILE,
     &hardest::PICK,
     &knn::CLEAR,
     &knn::STRIP,
@@ -57,7 +57,7 @@ pub static ALL: &[&Kernel] = &[
     &knn::KEEP_SERIAL,
     &normalize::NORMALIZE,
     &normalize::IN_PLACE,
-    &normalize::ENQUEUE,
+    &normalize::STORE,
     &normalize::MEASURE,
     &normalize::BACKWARD,
     &drift::MEAN,
@@ -107,7 +107,7 @@ pub static ALL: &[&Kernel] = &[
     &triplets::CHECKSUM,
     &triplet_loss::CHOOSE,
     &triplet_loss::COUNT,
-    &triplet_loss::WEIGH,
+    &triplet_loss::SLOPES,
     &triplet_loss::DRAWN,
     &triplet_loss::SETTLE,
     &triplet_loss::TOTAL,
@@ -123,7 +123,7 @@ pub fn used_on(info: &DeviceInfo) -> impl Iterator<Item = &'static Kernel> + use
         gemm::FORWARD_TILE.name,
         gemm::WEIGHT_GRADIENT_TILE.name,
         gemm::BACKWARD_TILE.name,
-        embed::ENQUEUE_TILE.name,
+        embed::EMBED_AND_STORE_TILE.name,
     ];
     let software = info.software;
     ALL.iter()

@@ -23,10 +23,10 @@ pub static NORMALIZE: Kernel = Kernel {
 };
 
 /// One workgroup a row.
-pub static ENQUEUE: Kernel = Kernel {
-    name: "normalize.enqueue",
+pub static STORE: Kernel = Kernel {
+    name: "normalize.store",
     source: SOURCE,
-    entry: "enqueue",
+    entry: "store",
     bindings: &[
         READ_WRITE, READ, READ_WRITE, READ_WRITE, READ_WRITE, READ_WRITE,
     ],
@@ -195,7 +195,7 @@ pub struct Bank {
 /// # Shapes
 /// `unit`: `[count, stride]` · `norms`: `[count]`, the lengths before
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
-pub fn enqueue(
+pub fn store(
     commands: &mut Commands,
     count: usize,
     stride: usize,
@@ -209,7 +209,7 @@ pub fn enqueue(
 ) {
     match commands {
         Commands::Gpu(gpu) => gpu.dispatch(
-            &ENQUEUE,
+            &STORE,
             &Params {
                 rows: index(count),
                 stride: vec4s(stride),
@@ -235,7 +235,7 @@ pub fn enqueue(
             let (unit, norms) = (unit.slice_mut(), norms.slice_mut());
             let (bank, tags) = (bank.rows.slice_mut(), bank.tags.slice_mut());
             let status = status.slice_mut();
-            cpu::normalize::enqueue(stride, batch, slots, unit, norms, bank, tags, status);
+            cpu::normalize::store(stride, batch, slots, unit, norms, bank, tags, status);
         }
     }
 }
@@ -248,7 +248,7 @@ pub fn enqueue(
 /// that.
 ///
 /// # Shapes
-/// `unit`, `gradient`: `[count, stride]` · `norms`: `[count]`, as [`enqueue`] leaves them · `mean`: `[stride]`
+/// `unit`, `gradient`: `[count, stride]` · `norms`: `[count]`, as [`store`] leaves them · `mean`: `[stride]`
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn backward(
     commands: &mut Commands,

@@ -13,17 +13,17 @@ use crate::engine::{Commands, DeviceVec};
 use crate::kernels::triplet_margin::TERMS;
 
 /// One workgroup per row and [`SEGMENT`] kept references.
-pub static WEIGH: Kernel = Kernel {
-    name: "triplet_loss.weigh",
+pub static SLOPES: Kernel = Kernel {
+    name: "triplet_loss.slopes",
     source: wgsl!("triplet_loss.wgsl"),
-    entry: "weigh",
+    entry: "slopes",
     bindings: &[READ, READ, READ, READ, READ_WRITE, READ_WRITE, READ_WRITE],
     workgroup_size: SEGMENT as u32,
     workgroup_bytes: 4 * SEGMENT as u32 + 16,
     any_size: false,
 };
 
-/// One workgroup per row and [`SEGMENT`] kept references, before [`WEIGH`].
+/// One workgroup per row and [`SEGMENT`] kept references, before [`SLOPES`].
 pub static CHOOSE: Kernel = Kernel {
     name: "triplet_loss.choose",
     entry: "choose",
@@ -42,10 +42,10 @@ pub static COUNT: Kernel = Kernel {
 pub static DRAWN: Kernel = Kernel {
     name: "triplet_loss.drawn",
     entry: "drawn",
-    ..WEIGH
+    ..SLOPES
 };
 
-/// One workgroup per row and [`SEGMENT`] kept references, after [`WEIGH`].
+/// One workgroup per row and [`SEGMENT`] kept references, after [`SLOPES`].
 pub static SETTLE: Kernel = Kernel {
     name: "triplet_loss.settle",
     entry: "settle",
@@ -57,7 +57,7 @@ pub static TOTAL: Kernel = Kernel {
     name: "triplet_loss.total",
     entry: "total",
     workgroup_bytes: 0,
-    ..WEIGH
+    ..SLOPES
 };
 
 /// One invocation per pair of references.
@@ -66,7 +66,7 @@ pub static SWAPPED: Kernel = Kernel {
     entry: "swapped",
     bindings: &[READ, READ, READ, READ, READ_WRITE],
     workgroup_bytes: 0,
-    ..WEIGH
+    ..SLOPES
 };
 
 #[repr(C)]
@@ -146,7 +146,7 @@ pub fn triplet_loss(
                 }
             }
             for params in windows {
-                gpu.dispatch(&WEIGH, &params, &buffers, groups);
+                gpu.dispatch(&SLOPES, &params, &buffers, groups);
             }
             if weighing.one_negative {
                 gpu.dispatch(&SETTLE, &params, &buffers[..5], groups);

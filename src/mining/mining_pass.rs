@@ -111,14 +111,14 @@ impl MiningPass {
         }
     }
 
-    /// Runs a turn: counts and the rows' losses go into the step's report, `dL/d(anchor)` times the divisor of the loss into the
+    /// Runs a block: counts and the rows' losses go into the step's report, `dL/d(anchor)` times the divisor of the loss into the
     /// block's rows of `gradient`. Before [`Round::Slopes`] only the counts are written.
     pub(crate) fn mine(
         &mut self,
         commands: &mut Commands,
         rule: &MiningRule,
         round: Round,
-        turn: &BlockInputs<'_>,
+        block_inputs: &BlockInputs<'_>,
         gradient: &mut DeviceVec<f32>,
         report: &mut DeviceVec<u32>,
     ) {
@@ -126,16 +126,16 @@ impl MiningPass {
             (MiningRule::Ranks(rule), Self::Ranks { scratch, parts }) => {
                 return triplet_margin::mine(
                     commands,
-                    &turn.block,
-                    turn.positives,
+                    &block_inputs.block,
+                    block_inputs.positives,
                     rule,
-                    turn.slots,
-                    turn.inputs,
+                    block_inputs.slots,
+                    block_inputs.inputs,
                     scratch,
                     parts,
                     gradient,
-                    turn.report_first,
-                    turn.pairs,
+                    block_inputs.report_first,
+                    block_inputs.pairs,
                     report,
                 );
             }
@@ -149,32 +149,39 @@ impl MiningPass {
         };
         match (cost, round) {
             (Cost::Triplets(weighing), _) => {
-                pass.mine(commands, turn, selection, weighing, gradient, report);
+                pass.mine(
+                    commands,
+                    block_inputs,
+                    selection,
+                    weighing,
+                    gradient,
+                    report,
+                );
             }
             (Cost::Pairs(cost), Round::Reduce) => {
-                pass.reduce(commands, turn, selection, cost, report);
+                pass.reduce(commands, block_inputs, selection, cost, report);
             }
             (Cost::Pairs(cost), Round::Settle) => {
-                pass.settle(commands, turn, selection, cost, report);
+                pass.settle(commands, block_inputs, selection, cost, report);
             }
             (Cost::Pairs(cost), _) => {
-                pass.slopes(commands, turn, selection, cost, gradient, report);
+                pass.slopes(commands, block_inputs, selection, cost, gradient, report);
             }
         }
     }
 
-    /// Runs a turn in which a miner weighs rows alone: the number of kept pairs or triplets that contain each row of the block goes
+    /// Runs a block in which a miner weighs rows alone: the number of kept pairs or triplets that contain each row of the block goes
     /// into its place of `found`.
     pub(crate) fn find(
         &mut self,
         commands: &mut Commands,
         mined: &RowsMined,
-        turn: &BlockInputs<'_>,
+        block_inputs: &BlockInputs<'_>,
         found: &mut DeviceVec<u32>,
         report: &mut DeviceVec<u32>,
     ) {
         match self {
-            Self::Rows(pass) => pass.find(commands, turn, mined, found, report),
+            Self::Rows(pass) => pass.find(commands, block_inputs, mined, found, report),
             Self::Ranks { .. } => unreachable!("a pass is made for its rule's path"),
         }
     }
@@ -185,7 +192,7 @@ impl MiningPass {
         &mut self,
         commands: &mut Commands,
         rule: &MiningRule,
-        turn: &BlockInputs<'_>,
+        block_inputs: &BlockInputs<'_>,
         onto: bool,
         gradient: &mut DeviceVec<f32>,
     ) {
@@ -193,15 +200,15 @@ impl MiningPass {
             (MiningRule::Ranks(rule), Self::Ranks { scratch, parts }) => {
                 triplet_margin::share_with_references(
                     commands,
-                    &turn.block,
+                    &block_inputs.block,
                     rule,
-                    turn.inputs,
+                    block_inputs.inputs,
                     scratch,
                     parts,
                     gradient,
                 );
             }
-            (_, Self::Rows(pass)) => pass.share(commands, turn, onto, gradient),
+            (_, Self::Rows(pass)) => pass.share(commands, block_inputs, onto, gradient),
             _ => unreachable!("a pass is made for its rule's path"),
         }
     }
@@ -212,7 +219,7 @@ impl MiningPass {
         &mut self,
         commands: &mut Commands,
         rule: &MiningRule,
-        turn: &BlockInputs<'_>,
+        block_inputs: &BlockInputs<'_>,
         first: usize,
         gradient: &mut DeviceVec<f32>,
     ) {
@@ -220,7 +227,7 @@ impl MiningPass {
             && let Cost::Triplets(weighing) = &rule.cost
             && weighing.swap
         {
-            pass.share_swapped(commands, turn, first, weighing, gradient);
+            pass.share_swapped(commands, block_inputs, first, weighing, gradient);
         }
     }
 }

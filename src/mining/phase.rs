@@ -145,12 +145,13 @@ impl<'a> Phase<'a> {
             tags: &self.tags,
         };
         let shape = Shape::of(self.engine.info(), rows.len());
-        let turn = self.spec.turn(inputs, shape, first, rows);
+        let block_inputs = self.spec.block_inputs(inputs, shape, first, rows);
         let (gradient, shares, report) = (&mut self.gradient, &mut self.shares, &mut self.report);
         self.pass
-            .mine(&mut commands, rule, round, &turn, gradient, report);
+            .mine(&mut commands, rule, round, &block_inputs, gradient, report);
         if self.spec.references_learn() && round.is_last() {
-            self.pass.share(&mut commands, rule, &turn, true, shares);
+            self.pass
+                .share(&mut commands, rule, &block_inputs, true, shares);
             for stretch in (0..self.spec.references).step_by(rows.len()) {
                 if !rule.swap() {
                     break;
@@ -160,7 +161,7 @@ impl<'a> Phase<'a> {
                     .submit(std::mem::replace(&mut commands, self.engine.commands()));
                 self.engine.breathe().await?;
                 self.pass
-                    .share_swapped(&mut commands, rule, &turn, stretch, shares);
+                    .share_swapped(&mut commands, rule, &block_inputs, stretch, shares);
             }
         }
         self.engine.submit(commands);
@@ -250,7 +251,7 @@ impl<'a> Phase<'a> {
 
 impl MiningSpec {
     /// Input of a round over these anchors, from `first` on.
-    fn turn<'a>(
+    fn block_inputs<'a>(
         &self,
         inputs: Inputs<'a>,
         shape: Shape,

@@ -271,7 +271,7 @@ impl RowPass {
     fn keep(
         &mut self,
         commands: &mut Commands,
-        turn: &BlockInputs<'_>,
+        block_inputs: &BlockInputs<'_>,
         selection: &Selection,
         counted: Counted,
         report: &mut DeviceVec<u32>,
@@ -283,7 +283,7 @@ impl RowPass {
             report_first,
             pairs,
             ..
-        } = *turn;
+        } = *block_inputs;
         let kept = &mut self.kept;
         similarities(
             commands,
@@ -323,17 +323,19 @@ impl RowPass {
     pub(crate) fn mine(
         &mut self,
         commands: &mut Commands,
-        turn: &BlockInputs<'_>,
+        block_inputs: &BlockInputs<'_>,
         selection: &Selection,
         weighing: &Weighing,
         gradient: &mut DeviceVec<f32>,
         report: &mut DeviceVec<u32>,
     ) {
-        self.keep(commands, turn, selection, Counted::Triplets, report);
-        let (block, references) = (&turn.block, turn.inputs.references);
-        let first = turn.report_first;
+        self.keep(commands, block_inputs, selection, Counted::Triplets, report);
+        let (block, references) = (&block_inputs.block, block_inputs.inputs.references);
+        let first = block_inputs.report_first;
         if let Choice::Drawn(drawing) = selection.choice {
-            let places = self.draw(commands, turn, drawing, selection.shown).places;
+            let places = self
+                .draw(commands, block_inputs, drawing, selection.shown)
+                .places;
             let (kept, terms) = (&mut self.kept, &mut self.terms);
             let drawn = &self.drawn;
             drawn_loss(
@@ -353,20 +355,27 @@ impl RowPass {
     fn draw(
         &mut self,
         commands: &mut Commands,
-        turn: &BlockInputs<'_>,
+        block_inputs: &BlockInputs<'_>,
         drawing: Drawing,
         distance: Distance,
     ) -> Draws {
         let draws = Draws {
             drawing,
             distance,
-            dim: turn.dim,
-            key: turn.key,
-            anchor: turn.anchor,
-            places: turn.positives + 2,
+            dim: block_inputs.dim,
+            key: block_inputs.key,
+            anchor: block_inputs.anchor,
+            places: block_inputs.positives + 2,
         };
         let Self { kept, drawn, .. } = self;
-        draw::draw(commands, &turn.block, &draws, turn.inputs, kept, drawn);
+        draw::draw(
+            commands,
+            &block_inputs.block,
+            &draws,
+            block_inputs.inputs,
+            kept,
+            drawn,
+        );
         draws
     }
 
@@ -374,7 +383,7 @@ impl RowPass {
     fn count(
         &mut self,
         commands: &mut Commands,
-        turn: &BlockInputs<'_>,
+        block_inputs: &BlockInputs<'_>,
         selection: &Selection,
         cost: &RowCost,
     ) {
@@ -383,14 +392,31 @@ impl RowPass {
         }
         match selection.choice {
             Choice::Every => {
-                row_loss::count(commands, &turn.block, cost, &self.kept, &mut self.times);
+                row_loss::count(
+                    commands,
+                    &block_inputs.block,
+                    cost,
+                    &self.kept,
+                    &mut self.times,
+                );
             }
             Choice::OneNegative => {
-                triplet_loss::count(commands, &turn.block, &mut self.kept, &mut self.times);
+                triplet_loss::count(
+                    commands,
+                    &block_inputs.block,
+                    &mut self.kept,
+                    &mut self.times,
+                );
             }
             Choice::Drawn(drawing) => {
-                let draws = self.draw(commands, turn, drawing, selection.shown);
-                draw::count(commands, &turn.block, &draws, &self.drawn, &mut self.times);
+                let draws = self.draw(commands, block_inputs, drawing, selection.shown);
+                draw::count(
+                    commands,
+                    &block_inputs.block,
+                    &draws,
+                    &self.drawn,
+                    &mut self.times,
+                );
             }
         }
     }
@@ -399,24 +425,31 @@ impl RowPass {
     pub(crate) fn reduce(
         &mut self,
         commands: &mut Commands,
-        turn: &BlockInputs<'_>,
+        block_inputs: &BlockInputs<'_>,
         selection: &Selection,
         cost: &RowCost,
         report: &mut DeviceVec<u32>,
     ) {
-        self.keep_pairs(commands, turn, selection, cost, Counted::Pairs, report);
+        self.keep_pairs(
+            commands,
+            block_inputs,
+            selection,
+            cost,
+            Counted::Pairs,
+            report,
+        );
         let Self { kept, reduced, .. } = self;
         let times = self.work.counts_pairs().then_some(&self.times);
         row_loss::reduce(
             commands,
-            &turn.block,
+            &block_inputs.block,
             cost,
             kept,
             times,
-            turn.given,
-            turn.anchor,
+            block_inputs.given,
+            block_inputs.anchor,
             reduced,
-            turn.report_first,
+            block_inputs.report_first,
             report,
         );
     }
@@ -425,7 +458,7 @@ impl RowPass {
     pub(crate) fn find(
         &mut self,
         commands: &mut Commands,
-        turn: &BlockInputs<'_>,
+        block_inputs: &BlockInputs<'_>,
         mined: &RowsMined,
         found: &mut DeviceVec<u32>,
         report: &mut DeviceVec<u32>,
@@ -435,11 +468,11 @@ impl RowPass {
             cost,
             anchors_only,
         } = mined;
-        self.keep(commands, turn, selection, Counted::Nothing, report);
-        self.count(commands, turn, selection, cost);
+        self.keep(commands, block_inputs, selection, Counted::Nothing, report);
+        self.count(commands, block_inputs, selection, cost);
         let times = (cost.times == Multiplicity::Mined).then_some(&self.times);
-        let own = turn.own && !anchors_only;
-        let (block, first) = (&turn.block, turn.anchor);
+        let own = block_inputs.own && !anchors_only;
+        let (block, first) = (&block_inputs.block, block_inputs.anchor);
         row_weights::find(commands, block, own, &self.kept, times, first, found);
     }
 
@@ -447,28 +480,35 @@ impl RowPass {
     fn keep_pairs(
         &mut self,
         commands: &mut Commands,
-        turn: &BlockInputs<'_>,
+        block_inputs: &BlockInputs<'_>,
         selection: &Selection,
         cost: &RowCost,
         counted: Counted,
         report: &mut DeviceVec<u32>,
     ) {
-        self.keep(commands, turn, selection, counted, report);
-        row_loss::pool(commands, &turn.block, cost, &mut self.kept);
-        self.count(commands, turn, selection, cost);
+        self.keep(commands, block_inputs, selection, counted, report);
+        row_loss::pool(commands, &block_inputs.block, cost, &mut self.kept);
+        self.count(commands, block_inputs, selection, cost);
     }
 
     /// Keeps the pairs of a block again, unless it was the only one.
     fn keep_again(
         &mut self,
         commands: &mut Commands,
-        turn: &BlockInputs<'_>,
+        block_inputs: &BlockInputs<'_>,
         selection: &Selection,
         cost: &RowCost,
         report: &mut DeviceVec<u32>,
     ) {
-        if turn.block.rows < turn.anchors {
-            self.keep_pairs(commands, turn, selection, cost, Counted::Nothing, report);
+        if block_inputs.block.rows < block_inputs.anchors {
+            self.keep_pairs(
+                commands,
+                block_inputs,
+                selection,
+                cost,
+                Counted::Nothing,
+                report,
+            );
         }
     }
 
@@ -476,30 +516,30 @@ impl RowPass {
     pub(crate) fn settle(
         &mut self,
         commands: &mut Commands,
-        turn: &BlockInputs<'_>,
+        block_inputs: &BlockInputs<'_>,
         selection: &Selection,
         cost: &RowCost,
         report: &mut DeviceVec<u32>,
     ) {
         debug_assert!(
-            !turn.own || turn.block.rows == turn.anchors,
+            !block_inputs.own || block_inputs.block.rows == block_inputs.anchors,
             "all anchors are there"
         );
-        self.keep_again(commands, turn, selection, cost, report);
+        self.keep_again(commands, block_inputs, selection, cost, report);
         let Self { kept, reduced, .. } = self;
         let times = self.work.counts_pairs().then_some(&self.times);
         row_loss::settle(
             commands,
-            &turn.block,
+            &block_inputs.block,
             cost,
-            turn.own,
+            block_inputs.own,
             kept,
             times,
-            turn.given,
-            turn.inputs.batch,
-            turn.anchor,
+            block_inputs.given,
+            block_inputs.inputs.batch,
+            block_inputs.anchor,
             reduced,
-            turn.report_first,
+            block_inputs.report_first,
             report,
         );
     }
@@ -509,31 +549,31 @@ impl RowPass {
     pub(crate) fn slopes(
         &mut self,
         commands: &mut Commands,
-        turn: &BlockInputs<'_>,
+        block_inputs: &BlockInputs<'_>,
         selection: &Selection,
         cost: &RowCost,
         gradient: &mut DeviceVec<f32>,
         report: &mut DeviceVec<u32>,
     ) {
-        let block = &turn.block;
-        self.keep_again(commands, turn, selection, cost, report);
+        let block = &block_inputs.block;
+        self.keep_again(commands, block_inputs, selection, cost, report);
         let Self { kept, reduced, .. } = self;
         let times = self.work.counts_pairs().then_some(&self.times);
         row_loss::slopes(
             commands,
             block,
             cost,
-            turn.anchors,
-            turn.own,
+            block_inputs.anchors,
+            block_inputs.own,
             kept,
             times,
-            turn.given,
-            turn.anchor,
+            block_inputs.given,
+            block_inputs.anchor,
             reduced,
-            turn.report_first,
+            block_inputs.report_first,
             report,
         );
-        let references = turn.inputs.references;
+        let references = block_inputs.inputs.references;
         anchor_gradient(commands, block, false, references, &kept.weights, gradient);
     }
 
@@ -543,12 +583,19 @@ impl RowPass {
     pub(crate) fn share(
         &self,
         commands: &mut Commands,
-        turn: &BlockInputs<'_>,
+        block_inputs: &BlockInputs<'_>,
         onto: bool,
         gradient: &mut DeviceVec<f32>,
     ) {
-        let (anchors, weights) = (turn.inputs.anchors, &self.kept.weights);
-        reference_gradient(commands, &turn.block, onto, anchors, weights, gradient);
+        let (anchors, weights) = (block_inputs.inputs.anchors, &self.kept.weights);
+        reference_gradient(
+            commands,
+            &block_inputs.block,
+            onto,
+            anchors,
+            weights,
+            gradient,
+        );
     }
 
     /// Gradient that `swap` adds through the similarities between references, to both references of each pair: for as many
@@ -558,12 +605,12 @@ impl RowPass {
     pub(crate) fn share_swapped(
         &mut self,
         commands: &mut Commands,
-        turn: &BlockInputs<'_>,
+        block_inputs: &BlockInputs<'_>,
         first: usize,
         weighing: &Weighing,
         gradient: &mut DeviceVec<f32>,
     ) {
-        let (block, inputs) = (&turn.block, turn.inputs);
+        let (block, inputs) = (&block_inputs.block, block_inputs.inputs);
         let kept = &mut self.kept;
         let rows = block.rows.min(block.references - first);
         swapped_loss(commands, block, weighing, first, rows, inputs, kept);

@@ -1,6 +1,6 @@
 //! [`CrossBatchMemory`]: the last rows that were embedded, as references for the next batches (Wang et al. 2020).
 //!
-//! Self-pairs are as in PML: a batch is enqueued before its loss, so its own copies are among the references; an anchor's own copy
+//! Self-pairs are as in PML: a batch is stored before its loss, so its own copies are among the references; an anchor's own copy
 //! is the row with the anchor's id. The rows live on the engine; their labels are known here too, so that the positives of every
 //! anchor are known before anything runs.
 
@@ -88,7 +88,7 @@ impl CrossBatchMemory {
     }
 
     /// Reserves slots for a batch with these labels and numbers in the data, and returns them.
-    pub(crate) fn enqueue(&mut self, labels: &[u32], rows: &[u32]) -> Slots {
+    pub(crate) fn reserve_slots(&mut self, labels: &[u32], rows: &[u32]) -> Slots {
         // A row's slot is `id % capacity`. Ids begin anew long before they run out, far from those still stored.
         if self.next_id > LAST_ID {
             self.next_id = self.cursor as u32;
@@ -115,7 +115,7 @@ impl CrossBatchMemory {
         slots
     }
 
-    /// Class of this batch that would have the most rows in the memory after the batch is enqueued, and that number of rows; if
+    /// Class of this batch that would have the most rows in the memory after the batch is stored, and that number of rows; if
     /// `emptied`, in a memory that was emptied first.
     pub(crate) fn most_after(&self, labels: &[u32], emptied: bool) -> (u32, usize) {
         let mut counts: HashMap<u32, usize> = HashMap::new();
@@ -276,7 +276,7 @@ impl CrossBatchMemory {
         Ok(())
     }
 
-    /// Rows of the anchors that were just enqueued at `slots`, as the kernels take them.
+    /// Rows of the anchors that were just stored at `slots`, as the kernels take them.
     ///
     /// Offsets begin anew every `block_rows` rows.
     pub(crate) fn anchors(&self, labels: &[u32], slots: Slots, block_rows: usize) -> Vec<Row> {
@@ -322,7 +322,8 @@ mod tests {
     #[test]
     fn the_ring_forgets_the_oldest_and_ids_name_the_slots() {
         let mut memory = memory(5);
-        let slots = [[1, 2], [3, 1], [1, 4], [5, 6]].map(|labels| memory.enqueue(&labels, &labels));
+        let slots =
+            [[1, 2], [3, 1], [1, 4], [5, 6]].map(|labels| memory.reserve_slots(&labels, &labels));
         assert_eq!(slots.map(|s| s.cursor), [0, 2, 4, 1]);
         assert_eq!(slots.map(|s| s.first_id), [0, 2, 4, 6]);
         assert_eq!(memory.labels, [4, 5, 6, 1, 1]);
@@ -336,9 +337,9 @@ mod tests {
     fn after_a_reset_ids_are_new_and_still_name_the_slots() {
         let mut memory = memory(5);
         memory.reset(2);
-        let before = memory.enqueue(&[1, 1], &[0, 1]);
+        let before = memory.reserve_slots(&[1, 1], &[0, 1]);
         memory.reset(5);
-        let after = memory.enqueue(&[1, 2], &[0, 1]);
+        let after = memory.reserve_slots(&[1, 2], &[0, 1]);
         assert_eq!((after.cursor, after.capacity, memory.len()), (0, 5, 2));
         assert!(
             after.first_id > before.first_id + 1 && after.first_id.is_multiple_of(5),
@@ -350,9 +351,9 @@ mod tests {
     fn ids_that_begin_anew_still_name_the_slots() {
         let mut memory = memory(5);
         memory.reset(3);
-        memory.enqueue(&[1, 1], &[0, 1]);
+        memory.reserve_slots(&[1, 1], &[0, 1]);
         memory.next_id = LAST_ID / 3 * 3 + 5;
-        let slots = memory.enqueue(&[2, 2], &[0, 1]);
+        let slots = memory.reserve_slots(&[2, 2], &[0, 1]);
         assert_eq!((slots.cursor, slots.first_id), (2, 2));
     }
 
@@ -362,7 +363,7 @@ mod tests {
         assert_eq!(memory.age(), MemoryAge::default());
         for step in 0..20 {
             let rows = [10 * step, 10 * step + 1];
-            let slots = memory.enqueue(&[1, 1], &rows);
+            let slots = memory.reserve_slots(&[1, 1], &rows);
             // The last batch is stored under its ids, and so are the batches before it, as far as they are still stored.
             let ids = (0..slots.first_id + 2).rev().take(memory.len());
             let ages: Vec<u64> = ids
@@ -382,8 +383,8 @@ mod tests {
     #[test]
     fn an_anchor_has_every_stored_row_of_its_class_but_its_own_copy_as_positive() {
         let mut memory = memory(8);
-        memory.enqueue(&[1, 2, 1], &[0, 1, 2]);
-        let slots = memory.enqueue(&[1, 3, 2], &[3, 4, 5]);
+        memory.reserve_slots(&[1, 2, 1], &[0, 1, 2]);
+        let slots = memory.reserve_slots(&[1, 3, 2], &[3, 4, 5]);
         let rows = memory.anchors(&[1, 3, 2], slots, 2);
         let positives: Vec<_> = rows
             .iter()

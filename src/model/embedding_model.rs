@@ -358,7 +358,7 @@ impl EmbeddingModel {
     /// `batch[first ..]`. `hidden` receives the outputs of the layers before the last. An embedding whose length is not finite sets
     /// `status[0]`.
     #[expect(clippy::too_many_arguments, reason = "what a batch passes through")]
-    pub(crate) fn enqueue(
+    pub(crate) fn embed_and_store(
         &self,
         commands: &mut Commands,
         step: u64,
@@ -377,21 +377,21 @@ impl EmbeddingModel {
         let layer = self.layers.last().expect("a model has a layer");
         let (shape, parameters) = (self.shape, &self.parameters);
         match hidden.0.last() {
-            Some(x) => embed::enqueue(
+            Some(x) => embed::embed_and_store(
                 commands, layer, shape, rows, x, parameters, batch, first, slots, unit, norms,
                 bank, status,
             ),
             None => {
                 gemm::forward(commands, layer, shape, rows, input, parameters, unit);
                 let stride = layer.outputs;
-                normalize::enqueue(
+                normalize::store(
                     commands, rows, stride, batch, first, slots, unit, norms, bank, status,
                 );
             }
         }
     }
 
-    /// Computes the gradients of all parameters from the embeddings' gradient, `[rows, stride]`, after [`EmbeddingModel::enqueue`]
+    /// Computes the gradients of all parameters from the embeddings' gradient, `[rows, stride]`, after [`EmbeddingModel::embed_and_store`]
     /// in the same step.
     #[expect(clippy::too_many_arguments, reason = "what it takes and gives")]
     pub(crate) fn backward(

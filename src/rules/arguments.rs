@@ -87,24 +87,33 @@ impl<T> Argument<T> {
 
 /// A loss, a miner or a sampler: the facts of it that stand in its file.
 pub(crate) trait Part: Sized + 'static {
-    /// Its class in PML; empty if PML has none.
+    /// Its class in PML; empty if PML has none, and then no script is written for it.
     const PML: &'static str;
+    /// That class is given the distance of the settings.
+    const PML_TAKES_DISTANCE: bool = true;
     /// Its numbers; a sampler's have bounds by the batch, which it checks itself.
     const ARGUMENTS: &'static [Argument<Self>] = &[];
 }
 
 /// The facts of a loss, a miner or a sampler, whichever it is.
 pub(crate) trait Facts {
-    /// Its class in PML; empty if PML has none.
-    fn pml(&self) -> &'static str;
+    /// Its class in PML, if PML has one.
+    fn pml(&self) -> Option<&'static str>;
+
+    /// Tells if that class is given the distance of the settings.
+    fn pml_takes_distance(&self) -> bool;
 
     /// The range and the value of one of its numbers; `None` past the last.
     fn number(&self, place: usize) -> Option<(Range, f64)>;
 }
 
 impl<T: Part> Facts for T {
-    fn pml(&self) -> &'static str {
-        T::PML
+    fn pml(&self) -> Option<&'static str> {
+        Some(T::PML).filter(|class| !class.is_empty())
+    }
+
+    fn pml_takes_distance(&self) -> bool {
+        T::PML_TAKES_DISTANCE
     }
 
     fn number(&self, place: usize) -> Option<(Range, f64)> {

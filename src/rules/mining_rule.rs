@@ -3,7 +3,7 @@
 use crate::base::forecast::MiningMethod;
 use crate::cpu::Distance;
 use crate::kernels::row_loss::{Centers, ExtraInput, Form, Multiplicity, RowCost};
-use crate::kernels::select::{Choice, Keep, Selection};
+use crate::kernels::select::{Choice, Selection, Side};
 use crate::kernels::triplet_loss::Weighing;
 use crate::kernels::triplet_margin::Rule;
 use crate::rules::losses::Loss;
@@ -246,15 +246,12 @@ impl MiningRule {
         {
             return 0;
         }
-        let most = |keep: Keep, all: u64| match keep {
-            Keep::All | Keep::Close => all,
-            Keep::Hard | Keep::Semihard | Keep::Easy => all.min(1),
-        };
+        let most = |side: Side, all: u64| if side.is_one() { all.min(1) } else { all };
         if let Choice::Drawn(_) = rule.selection.choice {
             return positives.saturating_add(1);
         }
-        let positives = most(rule.selection.positives.keep, positives);
-        positives.saturating_mul(most(rule.selection.negatives.keep, negatives))
+        let positives = most(rule.selection.positives, positives);
+        positives.saturating_mul(most(rule.selection.negatives, negatives))
     }
 }
 

@@ -36,9 +36,7 @@ use crate::rules::config::TrainConfig;
 use crate::run::warnings::{Warning, Warnings};
 use crate::search::metrics::{Judged, Metrics, Scores};
 use crate::search::threshold::Threshold;
-use crate::train::trainer::{
-    Evaluation, Map as Through, Neighbourhood, Scored, StepReport, Trainer,
-};
+use crate::train::trainer::{Encoder, Evaluation, Neighbourhood, Scored, StepReport, Trainer};
 
 /// A run in progress.
 #[derive(Debug)]
@@ -369,7 +367,8 @@ impl Run {
 
     /// Scores a side by the head and by the baselines; `None` if no row has another of its class.
     async fn trial(&mut self, side: Side) -> Result<Option<Trial>> {
-        let mut judged = [Through::Head, Through::Raw, Through::Linear].map(|map| (map, None));
+        let mut judged =
+            [Encoder::Head, Encoder::Raw, Encoder::Linear].map(|encoder| (encoder, None));
         for (map, judged) in &mut judged {
             let scored = self.trainer.score_each(*map, side).await?;
             *judged = scored;

@@ -105,16 +105,23 @@ pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
 
 /// Refuses settings that PML has no counterpart for.
 pub(super) fn check(config: &TrainConfig) -> Result<()> {
-    match &config.miner {
-        Miner::FacenetSemihard(_) if is_mined(config) => {
-            Err(Error::Config(
-                "torchrun: PML has no miner like `facenet-semihard`, one negative for each positive: no script is written for this \
-                 run"
-                    .to_owned(),
-            ))
-        }
-        _ => Ok(()),
-    }
+    let is_mined = config.miner != Miner::None && is_mined(config);
+    let (what, name) = if config.loss.pml().is_none() {
+        ("loss", named(&config.loss))
+    } else if is_mined && config.miner.pml().is_none() {
+        ("miner", named(&config.miner))
+    } else {
+        return Ok(());
+    };
+    Err(Error::Config(format!(
+        "torchrun: PML has no {what} like `{name}`: no script is written for this run; train with another {what} for one"
+    )))
+}
+
+/// The name of a part of the settings.
+fn named(part: &impl serde::Serialize) -> String {
+    let part = serde_json::to_value(part).unwrap_or_default();
+    part["name"].as_str().unwrap_or_default().to_owned()
 }
 
 /// A JSON value as Python writes it.
@@ -169,11 +176,10 @@ fn loss(config: &TrainConfig) -> String {
         all.push(("num_classes".to_owned(), "classes".to_owned()));
         all.push(("embedding_size".to_owned(), "EMBEDDING".to_owned()));
     }
-    // PML's class has no such argument: it always compares by cosine.
-    if !matches!(loss, Loss::NormalizedSoftmax(_)) {
+    if loss.pml_takes_distance() {
         all.push(distance(config.distance));
     }
-    call(&format!("losses.{}", loss.pml()), all)
+    call(&format!("losses.{}", loss.pml().unwrap_or_default()), all)
 }
 
 /// Learning rate of the loss's own parameters.
@@ -201,8 +207,7 @@ fn miner(config: &TrainConfig) -> String {
         return "None".to_owned();
     };
     let mut all = arguments(&config.miner, &["seed"]);
-    // The miner draws by L2 distances, whatever the loss compares by.
-    if !config.miner.draws() {
+    if config.miner.pml_takes_distance() {
         all.push(distance(config.chosen_by()));
     }
     call(&format!("miners.{class}"), all)
@@ -305,16 +310,20 @@ mod tests {
     #[test]
     fn every_loss_miner_and_sampler_has_its_class_or_a_sentence() {
         for (name, _) in Loss::ALL {
-            let text = with(&["miner=none", &format!("loss={name}")]).expect("is written");
-            assert!(text.contains("    return losses."), "{name}");
+            let text = with(&["miner=none", &format!("loss={name}")]);
+            let loss = TrainConfig::default().with_set(&format!("loss={name}"));
+            let Some(class) = loss.expect("is listed").loss.pml() else {
+                let error = text.expect_err("PML has none").to_string();
+                assert!(error.contains("PML has no loss"), "{error}");
+                continue;
+            };
+            let call = format!("    return losses.{class}(");
+            assert!(text.expect("is written").contains(&call), "{name}");
         }
         for (name, _) in Miner::ALL {
             let text = with(&[&format!("miner={name}")]);
+            let miner = TrainConfig::default().with_set(&format!("miner={name}"));
             match name {
-                "facenet-semihard" => {
-                    let error = text.expect_err("PML has none").to_string();
-                    assert!(error.contains("PML has no miner"), "{error}");
-                }
                 // Its distance and its seed cannot be chosen in PML.
                 "distance-weighted" => assert!(text.expect("is written").contains(
                     "    return miners.DistanceWeightedMiner(cutoff=0.5, nonzero_loss_cutoff=1.4)\n"
@@ -323,10 +332,16 @@ mod tests {
                     text.expect("is written")
                         .contains("def make_miner():\n    return None")
                 ),
-                _ => assert!(
-                    text.expect("is written").contains("    return miners."),
-                    "{name}"
-                ),
+                _ => match miner.expect("is listed").miner.pml() {
+                    Some(class) => {
+                        let call = format!("    return miners.{class}(");
+                        assert!(text.expect("is written").contains(&call), "{name}");
+                    }
+                    None => {
+                        let error = text.expect_err("PML has none").to_string();
+                        assert!(error.contains("PML has no miner"), "{error}");
+                    }
+                },
             }
         }
         for (name, _) in Sampler::ALL {

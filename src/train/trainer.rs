@@ -28,7 +28,7 @@ pub(crate) use outlook::Part;
 pub use pairs::PairHistogram;
 pub(crate) use saved::Saved;
 pub use score::Evaluation;
-pub(crate) use score::{Map, Scored};
+pub(crate) use score::{Encoder, Scored};
 pub use stored::StoredMemory;
 
 use crate::base::error::{Error, Result};
@@ -373,7 +373,7 @@ impl Trainer {
             let first = drawn.len();
             for numbers in numbers.chunks_exact(batch) {
                 let step = self.step + drawn.len() as u64;
-                let next = self.enqueue(step, numbers, &mut rows);
+                let next = self.reserve(step, numbers, &mut rows);
                 self.check_positives(&next)?;
                 drawn.push(next);
             }

@@ -32,7 +32,7 @@ struct Left {
     status: Vec<u32>,
 }
 
-/// One layer on random rows, with the memory, and the buffers after `enqueue`.
+/// One layer on random rows, with the memory, and the buffers after `embed_and_store`.
 struct Case<'a> {
     engine: &'a Engine,
     layer: Layer,
@@ -93,7 +93,7 @@ impl<'a> Case<'a> {
         let mut status = vector(engine, &[0u32], 0);
         let mut commands = engine.commands();
         match shape {
-            Some(shape) => embed::enqueue(
+            Some(shape) => embed::embed_and_store(
                 &mut commands,
                 &layer,
                 shape,
@@ -119,7 +119,7 @@ impl<'a> Case<'a> {
                     &parameters,
                     &mut unit,
                 );
-                normalize::enqueue(
+                normalize::store(
                     &mut commands,
                     rows,
                     layer.outputs,

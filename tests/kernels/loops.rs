@@ -94,7 +94,7 @@ const BOUNDED: &[(&str, &str, Bound, &str)] = &[
         "32 numbers a round: rows of 32,768",
     ),
     (
-        "weigh",
+        "slopes",
         "for (var start",
         Bound::Rounds(64),
         "windows of 16,384 references, a segment a round",

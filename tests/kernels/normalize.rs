@@ -1,4 +1,4 @@
-use nearfar::kernels::normalize::{Bank, Slots, backward, enqueue, in_place, normalize};
+use nearfar::kernels::normalize::{Bank, Slots, backward, in_place, normalize, store};
 use nearfar::kernels::ranks::Row;
 use nearfar::kernels::triplet_margin::{TERMS, Total};
 use nearfar::reference;
@@ -44,7 +44,7 @@ fn rows_come_out_unit_and_a_zero_row_stays_zero() {
 }
 
 #[test]
-fn enqueued_rows_go_round_the_end_of_the_memory_with_label_and_id() {
+fn stored_rows_go_round_the_end_of_the_memory_with_label_and_id() {
     for engine in engines() {
         let (count, stride, capacity) = (6, 8, 8);
         let rows = random_rows(&mut rng(6), count, 7);
@@ -67,7 +67,7 @@ fn enqueued_rows_go_round_the_end_of_the_memory_with_label_and_id() {
         };
         let mut commands = engine.commands();
         let batch_on = vector(&engine, &batch, 0);
-        enqueue(
+        store(
             &mut commands,
             count,
             stride,
@@ -124,7 +124,7 @@ fn a_row_without_a_finite_length_sets_the_status() {
                 first_id: 0,
             };
             let mut commands = engine.commands();
-            enqueue(
+            store(
                 &mut commands,
                 3,
                 8,

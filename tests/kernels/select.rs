@@ -308,7 +308,7 @@ fn rows_longer_than_a_workgroup_are_kept_in_order() {
 #[test]
 fn a_row_stored_twice_is_a_positive_of_its_copy_and_never_of_itself() {
     let mut case = Case::memory(60, 6, 30, 3);
-    // The first anchor's row also stands in slot 2, enqueued earlier: another id, so its easiest positive.
+    // The first anchor's row also stands in slot 2, stored earlier: another id, so its easiest positive.
     let slot = case.tags.len() - 6;
     let row = case.references[slot * 64..][..64].to_vec();
     case.references[2 * 64..3 * 64].copy_from_slice(&row);

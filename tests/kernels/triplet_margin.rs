@@ -460,7 +460,7 @@ fn a_hundred_thousand_positives_of_a_row_are_each_counted() {
 #[test]
 fn a_row_stored_twice_is_a_positive_of_its_copy() {
     let mut case = memory_case(60, 6, 30, 3);
-    // The first anchor's row also stands in slot 2, enqueued earlier: another id, so a positive at similarity 1.
+    // The first anchor's row also stands in slot 2, stored earlier: another id, so a positive at similarity 1.
     let slot = case.tags.len() - 6;
     let row = case.references[slot * 64..][..64].to_vec();
     case.references[2 * 64..3 * 64].copy_from_slice(&row);

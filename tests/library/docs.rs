@@ -86,6 +86,17 @@ fn the_page_of_commands_names_every_loss_and_sampler() {
     }
 }
 
+#[test]
+fn the_readme_counts_what_there_is() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+    let page = fs::read_to_string(page)
+        .expect("is there")
+        .replace('\n', " ");
+    let [losses, miners, samplers] = [Loss::ALL.len(), Miner::ALL.len() - 1, Sampler::ALL.len()];
+    let counts = format!("{losses} losses, {miners} miners and {samplers} samplers");
+    assert!(page.contains(&counts), "README.md: {counts}");
+}
+
 /// All pages of the documentation.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -12,6 +12,17 @@ use nearfar::{
 };
 use serde::Deserialize;
 
+/// The losses of the script.
+const LOSSES: [&str; 7] = [
+    "ProxyAnchor",
+    "ProxyNca",
+    "NormalizedSoftmax",
+    "ArcFace",
+    "CosFace",
+    "SubCenterArcFace",
+    "SoftTriple",
+];
+
 /// A case in the format of the script.
 #[derive(Clone, Debug, Deserialize)]
 struct Case {
@@ -41,7 +52,7 @@ fn cases() -> Vec<Case> {
         cases
     });
     let all: Vec<Case> = cases.collect();
-    assert_eq!(all.len(), 7 * 24 + 18);
+    assert_eq!(all.len(), LOSSES.len() * 24 + 18);
     all
 }
 
@@ -209,7 +220,7 @@ fn all_are_equal(on: impl Fn(&Engine, &Case) -> Result<(), String>, cases: &[Cas
 fn losses_with_proxies_equal_pml_on_both_engines() {
     let mut cases = cases();
     cases.retain(|case| case.miner == "none");
-    assert_eq!(cases.len(), 7 * 16);
+    assert_eq!(cases.len(), LOSSES.len() * 16);
     all_are_equal(on, &cases);
 }
 
@@ -230,7 +241,7 @@ fn rows_weighed_by_a_miner_and_a_step_on_them_equal_pml_on_both_engines() {
     let results: Vec<_> = unweighed
         .map(|case| trained(engine.clone(), &case))
         .collect();
-    assert!(results.len() > 7 * 6 && results.iter().all(Result::is_err));
+    assert!(results.len() > LOSSES.len() * 6 && results.iter().all(Result::is_err));
 }
 
 /// A fault that is planted in a case before the reference computes.
@@ -295,31 +306,11 @@ fn the_reference_and_its_central_differences_equal_pml() {
 #[test]
 fn the_comparison_rejects_planted_faults() {
     let faults: [(&str, Fault, &[&str]); 5] = [
-        (
-            "weights left out",
-            |case| case.weights = None,
-            &[
-                "ProxyAnchor",
-                "ProxyNca",
-                "NormalizedSoftmax",
-                "ArcFace",
-                "CosFace",
-                "SubCenterArcFace",
-                "SoftTriple",
-            ],
-        ),
+        ("weights left out", |case| case.weights = None, &LOSSES),
         (
             "a wrong label",
             |case| case.labels[0] = (case.labels[0] + 1) % case.classes,
-            &[
-                "ProxyAnchor",
-                "ProxyNca",
-                "NormalizedSoftmax",
-                "ArcFace",
-                "CosFace",
-                "SubCenterArcFace",
-                "SoftTriple",
-            ],
+            &LOSSES,
         ),
         (
             "margin of the own class left out",

@@ -19,6 +19,19 @@ pub enum Format {
     Parquet,
 }
 
+/// Content of a file, which decides who opens it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Content {
+    /// Lines of a table, which come part by part: `TableReader::new`.
+    Text,
+    /// Columns of a table, read in place: `Input::parquet`.
+    Columns,
+    /// Named arrays: `Arrays::open`.
+    Arrays,
+    /// One array: `Input::matrix` and `Input::labels`.
+    Matrix,
+}
+
 /// File name endings, each with its format.
 const ENDINGS: [(&str, Format); 13] = [
     ("csv", Format::Table),
@@ -45,25 +58,34 @@ impl Format {
         found.map(|(_, format)| *format)
     }
 
+    fn content(self) -> Content {
+        match self {
+            Self::Table | Self::JsonLines => Content::Text,
+            Self::Parquet => Content::Columns,
+            Self::Npz | Self::Safetensors | Self::Hdf5 => Content::Arrays,
+            Self::Npy => Content::Matrix,
+        }
+    }
+
     /// Tells if a file of it is a table, with columns to choose the label from, some of which may hold lists.
     pub fn is_table(self) -> bool {
-        matches!(self, Self::Table | Self::JsonLines | Self::Parquet)
+        matches!(self.content(), Content::Text | Content::Columns)
     }
 
     /// Tells if a file of it has several arrays, to choose from by name.
     pub fn has_arrays(self) -> bool {
-        matches!(self, Self::Npz | Self::Safetensors | Self::Hdf5)
+        self.content() == Content::Arrays
     }
 
     /// Tells if a file of it is one array: features or labels, not both.
     pub(crate) fn is_matrix(self) -> bool {
-        self == Self::Npy
+        self.content() == Content::Matrix
     }
 
     /// Tells if a file of it is text that is read part by part.
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn is_text(self) -> bool {
-        matches!(self, Self::Table | Self::JsonLines)
+        self.content() == Content::Text
     }
 
     /// Tells if a file of it says which cells are numbers.

@@ -547,7 +547,7 @@ impl Header {
 
 /// Refuses a missing label; `row` counts from 1, and `can_drop` tells if such rows can be left out while reading.
 pub(super) fn refuse_missing(name: &str, row: usize, label: &str, can_drop: bool) -> Result<()> {
-    if !missing::is_missing(label) {
+    if !missing::is_missing_label(label) {
         return Ok(());
     }
     let problem = match label.trim() {

@@ -21,7 +21,7 @@ use crate::data::Texts;
 use crate::data::rows::notation::{Marks, Notation};
 pub(super) use builder::{Builder, Commas};
 pub(super) use cells::Cell;
-use cells::is_missing;
+use cells::is_missing_number;
 use column::{Column, Few, Kind, Odd};
 #[cfg(feature = "hdf5")]
 pub(super) use names::LABEL_NAMES;
@@ -225,7 +225,10 @@ impl Table {
     fn holds(&self, column: usize, is_such: impl Fn(&str) -> bool) -> bool {
         let texts = self.columns[column].texts.as_ref();
         let cells = texts.map_or(&[][..], |texts| texts.distinct());
-        let mut filled = cells.iter().filter(|cell| !is_missing(cell)).peekable();
+        let mut filled = cells
+            .iter()
+            .filter(|cell| !is_missing_number(cell))
+            .peekable();
         filled.peek().is_some() && filled.all(|cell| is_such(cell))
     }
 

@@ -5,7 +5,7 @@ use super::RowSource;
 use super::layout::{Cells, Mend};
 use crate::base::error::Result;
 use crate::base::working::Working;
-use crate::data::rows::missing::{self, is_missing};
+use crate::data::rows::missing::{self, is_missing_label};
 use crate::data::{Labels, LeftOut, Missing};
 
 /// Bytes of the rows that are read at once.
@@ -120,7 +120,7 @@ impl RowSource {
 
     /// Number of cells without a number in each column; and for each row if it has none, and a label.
     async fn holes(&self, labels: &Labels, say: &dyn Fn(Working)) -> Result<(Vec<u64>, Vec<bool>)> {
-        let labelled = labels.labels.iter().map(|label| !is_missing(label));
+        let labelled = labels.labels.iter().map(|label| !is_missing_label(label));
         let mut keep: Vec<bool> = labelled.collect();
         let mut missing = vec![0; self.dim()];
         self.each_row("looking for cells without a number", say, |row, values| {

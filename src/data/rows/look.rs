@@ -1,7 +1,7 @@
 //! A cheap check of labelled rows before anything is scored: finds columns that tell the class alone, as a value does that is known
 //! only together with it, and columns of groups whose rows are alike. Takes some rows, gives sentences; nothing is left out.
 
-use super::missing::is_missing;
+use super::missing::is_missing_label;
 use super::{Labelled, Role, Texts};
 use crate::base::quote::{LISTED, quoted};
 
@@ -278,7 +278,9 @@ fn chance(codes: &[u32]) -> f64 {
 /// classes with several texts.
 fn crosses(cells: &Texts, labels: &Texts) -> bool {
     let count = used(cells);
-    if count < FEWEST_GROUPS || FEWEST_GROUPS * count > labels.len() || cells.iter().any(is_missing)
+    if count < FEWEST_GROUPS
+        || FEWEST_GROUPS * count > labels.len()
+        || cells.iter().any(is_missing_label)
     {
         return false;
     }

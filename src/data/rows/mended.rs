@@ -1,6 +1,6 @@
 //! Rows in memory, NaN for a cell without a number, become rows without NaN, as [`Missing`] says.
 
-use super::missing::{columns_note, filled_note, is_missing, rows_note};
+use super::missing::{columns_note, filled_note, is_missing_label, rows_note};
 use super::{Labelled, Missing};
 use crate::base::error::Result;
 
@@ -38,7 +38,7 @@ pub(crate) fn fill_in(values: &mut [f32], dim: usize, filled: &[(usize, f32)]) {
 
 fn drop_rows(rows: &mut Labelled) {
     let dim = rows.dim.max(1);
-    let labels = rows.labels.iter().map(|label| !is_missing(label));
+    let labels = rows.labels.iter().map(|label| !is_missing_label(label));
     let finite = rows.values.chunks_exact(dim);
     let finite = finite.map(|row| row.iter().all(|value| value.is_finite()));
     let keep: Vec<bool> = labels

@@ -86,7 +86,7 @@ pub(crate) fn filled_note(cells: u64) -> String {
 
 /// Tells if a label stands for a missing one, as pandas, NumPy and R write it, apart from blanks at its ends. Case counts: `Na` may
 /// be sodium.
-pub(crate) fn is_missing(label: &str) -> bool {
+pub(crate) fn is_missing_label(label: &str) -> bool {
     [
         "", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A", "NaT",
     ]

@@ -144,9 +144,14 @@ impl Loss {
         self.own().terms(distance)
     }
 
-    /// Its class in PML.
-    pub(crate) fn pml(&self) -> &'static str {
+    /// Its class in PML, if PML has one.
+    pub(crate) fn pml(&self) -> Option<&'static str> {
         self.own().pml()
+    }
+
+    /// Tells if its class in PML is given a distance.
+    pub(crate) fn pml_takes_distance(&self) -> bool {
+        self.own().pml_takes_distance()
     }
 
     /// Tells if a miner chooses its triplets or pairs: NCA and losses with proxies look at every row.

@@ -20,6 +20,8 @@ pub struct NormalizedSoftmaxLoss {
 
 impl Part for NormalizedSoftmaxLoss {
     const PML: &str = "NormalizedSoftmaxLoss";
+    // It always compares by cosine.
+    const PML_TAKES_DISTANCE: bool = false;
     const ARGUMENTS: &[Argument<Self>] = &[
         Argument::temperature("temperature", |loss| loss.temperature),
         Argument::lr("proxy_lr", |loss| loss.proxy_lr),

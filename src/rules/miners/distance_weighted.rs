@@ -31,6 +31,8 @@ pub struct DistanceWeightedMiner {
 
 impl Part for DistanceWeightedMiner {
     const PML: &str = "DistanceWeightedMiner";
+    // It draws by L2 distances, whatever the loss compares by.
+    const PML_TAKES_DISTANCE: bool = false;
     const ARGUMENTS: &[Argument<Self>] = &[
         Argument::above("cutoff", [0.0, 2.0], |miner| miner.cutoff),
         Argument::above("nonzero_loss_cutoff", [0.0, 2.0], |miner| {

@@ -83,7 +83,16 @@ impl Miner {
 
     /// Tells if it gives pairs: (anchor, positive) and (anchor, negative), apart from each other.
     pub fn gives_pairs(&self) -> bool {
-        !self.is_band() && !matches!(self, Self::FacenetSemihard(_) | Self::DistanceWeighted(_))
+        match self {
+            Self::None
+            | Self::TripletMargin(_)
+            | Self::FacenetSemihard(_)
+            | Self::DistanceWeighted(_) => false,
+            Self::BatchHard(_)
+            | Self::BatchEasyHard(_)
+            | Self::MultiSimilarity(_)
+            | Self::PairMargin(_) => true,
+        }
     }
 
     /// The band of triplets that the kernel keeps, and its margin; every triplet that [`Miner::selection`] leaves, if the miner has
@@ -124,8 +133,12 @@ impl Miner {
 
     /// Its class in PML, if PML has one.
     pub(crate) fn pml(&self) -> Option<&'static str> {
-        let class = self.own()?.pml();
-        (!class.is_empty()).then_some(class)
+        self.own()?.pml()
+    }
+
+    /// Tells if its class in PML is given a distance.
+    pub(crate) fn pml_takes_distance(&self) -> bool {
+        self.own().is_some_and(Facts::pml_takes_distance)
     }
 
     /// Checks every argument against its range.

@@ -6,7 +6,7 @@ use std::{iter, slice};
 use serde::{Deserialize, Serialize};
 
 use super::Trainer;
-use super::score::Map;
+use super::score::Encoder;
 use crate::base::error::{Error, Result};
 use crate::base::plan::MemoryPlan;
 use crate::data::Side;
@@ -93,8 +93,9 @@ impl Trainer {
     /// As [`Trainer::evaluate`].
     pub async fn score_raw(&mut self, side: Side) -> Result<Option<Metrics>> {
         let (rows, queries) = self.rows_and_queries(side);
-        let what = Map::Raw.scoring(side);
-        self.score_queries(&what, Map::Raw, &rows, &queries).await
+        let what = Encoder::Raw.scoring(side);
+        self.score_queries(&what, Encoder::Raw, &rows, &queries)
+            .await
     }
 
     /// Scores a side through the linear map, with the queries of [`Trainer::score_raw`]; fits it the first time. `None` if there is
@@ -108,8 +109,8 @@ impl Trainer {
             return Ok(None);
         }
         let (rows, queries) = self.rows_and_queries(side);
-        let what = Map::Linear.scoring(side);
-        self.score_queries(&what, Map::Linear, &rows, &queries)
+        let what = Encoder::Linear.scoring(side);
+        self.score_queries(&what, Encoder::Linear, &rows, &queries)
             .await
     }
 
@@ -287,12 +288,19 @@ impl Trainer {
             // Commands recorded before are of other weights.
             slices.submit();
             self.set_linear(&map.cut(*outputs)).await?;
-            let what = format!("{}, {outputs}", Map::Linear.scoring(Side::Validation));
+            let what = format!("{}, {outputs}", Encoder::Linear.scoring(Side::Validation));
             let mut rankings = Vec::with_capacity(among.len());
             for (rows, queries) in &among {
                 let (sum, unheard) = (RetrievalSum::default(), &mut |_, _| {});
-                let ranking =
-                    self.rank(&mut slices, &what, Map::Linear, rows, queries, sum, unheard);
+                let ranking = self.rank(
+                    &mut slices,
+                    &what,
+                    Encoder::Linear,
+                    rows,
+                    queries,
+                    sum,
+                    unheard,
+                );
                 rankings.push(ranking.await?);
             }
             scored.push(rankings);

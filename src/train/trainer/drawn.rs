@@ -97,7 +97,7 @@ impl Trainer {
     }
 
     /// Reserves the memory's slots for the batch of a step, and adds its rows, as the kernels take them, to `rows`.
-    pub(super) fn enqueue(&mut self, step: u64, numbers: &[u32], rows: &mut Vec<Row>) -> Drawn {
+    pub(super) fn reserve(&mut self, step: u64, numbers: &[u32], rows: &mut Vec<Row>) -> Drawn {
         let alone = self.is_alone(step);
         if self.begins(step) {
             self.memory.reset(self.config.memory());
@@ -106,7 +106,7 @@ impl Trainer {
         for label in &labels {
             self.seen[*label as usize] = true;
         }
-        let slots = self.memory.enqueue(&labels, numbers);
+        let slots = self.memory.reserve_slots(&labels, numbers);
         let block_rows = self.setup.sizes.blocks(alone).rows;
         let anchors = self.memory.anchors(&labels, slots, block_rows);
         let positives = anchors.iter().map(|row| row.positives as usize).max();

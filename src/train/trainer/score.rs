@@ -50,9 +50,9 @@ pub(crate) struct Scored {
     drifted: [f64; 2],
 }
 
-/// Map from features to the rows that are ranked.
+/// The encoder of features into the rows that are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Map {
+pub(crate) enum Encoder {
     /// Identity: the features as the head sees them, scaled or not.
     Raw,
     /// The model in training.
@@ -67,15 +67,15 @@ const EVALUATED: [(Side, &str); 2] = [
     (Side::Validation, "scoring the validation rows"),
 ];
 
-impl Map {
-    /// Progress message while a side is scored through the map.
+impl Encoder {
+    /// Progress message while a side is scored through the encoder.
     pub(super) fn scoring(self, side: Side) -> String {
-        let map = match self {
+        let encoder = match self {
             Self::Raw => "raw features",
             Self::Linear => "linear map",
             Self::Head => "head",
         };
-        format!("scoring the {} rows: {map}", side.name())
+        format!("scoring the {} rows: {encoder}", side.name())
     }
 }
 
@@ -129,7 +129,7 @@ impl Trainer {
                 self.rank(
                     slices,
                     what,
-                    Map::Head,
+                    Encoder::Head,
                     &rows,
                     &queries,
                     sum,
@@ -248,21 +248,25 @@ impl Trainer {
         self.config.steps = steps;
     }
 
-    /// Scores one side by a map for the end of a run: a seeded choice of [`crate::TrainConfig::test_queries`] rows, each against
-    /// all others, with the score of each query. The queries of all maps are the same, in the same order. `None` if there is no
-    /// such map.
+    /// Scores one side by an encoder for the end of a run: a seeded choice of [`crate::TrainConfig::test_queries`] rows, each against
+    /// all others, with the score of each query. The queries of all encoders are the same, in the same order. `None` if there is no
+    /// such encoder.
     ///
     /// # Errors
     /// As [`Trainer::evaluate`].
-    pub(crate) async fn score_each(&mut self, map: Map, side: Side) -> Result<Option<Judged>> {
-        if map == Map::Linear {
+    pub(crate) async fn score_each(
+        &mut self,
+        encoder: Encoder,
+        side: Side,
+    ) -> Result<Option<Judged>> {
+        if encoder == Encoder::Linear {
             self.fit_linear().await?;
         }
         let (rows, queries) = self.all_and_queries(side, self.config.test_queries);
         let each = RetrievalSum::default().keep_queries();
-        let what = map.scoring(side);
+        let what = encoder.scoring(side);
         let sum = self
-            .ranked(&what, map, &rows, &queries, each, &mut |_, _| {})
+            .ranked(&what, encoder, &rows, &queries, each, &mut |_, _| {})
             .await?;
         Ok(sum.and_then(|mut sum| {
             let queries = sum.take_queries();
@@ -285,10 +289,10 @@ impl Trainer {
             return Ok(None);
         }
         let (rows, queries) = self.all_and_queries(side, self.config.test_queries);
-        let what = format!("{}, own group too", Map::Head.scoring(side));
+        let what = format!("{}, own group too", Encoder::Head.scoring(side));
         let sum = RetrievalSum::default().with_own_group();
         let sum = self
-            .ranked(&what, Map::Head, &rows, &queries, sum, &mut |_, _| {})
+            .ranked(&what, Encoder::Head, &rows, &queries, sum, &mut |_, _| {})
             .await?;
         let retrieval = sum.and_then(|sum| sum.finish(&|_| String::new()));
         Ok(retrieval.map(|retrieval| retrieval.metrics))
@@ -309,8 +313,9 @@ impl Trainer {
         if queries.len() == all {
             return Ok(None);
         }
-        let what = format!("{}, without copies", Map::Head.scoring(side));
-        self.score_queries(&what, Map::Head, &rows, &queries).await
+        let what = format!("{}, without copies", Encoder::Head.scoring(side));
+        self.score_queries(&what, Encoder::Head, &rows, &queries)
+            .await
     }
 
     /// All scores of a side by the head, with every row a query: recall and precision at each k of `at`, and scores by class.
@@ -329,7 +334,7 @@ impl Trainer {
         let sum = self
             .ranked(
                 "scoring every row",
-                Map::Head,
+                Encoder::Head,
                 &rows,
                 &queries,
                 sum,
@@ -344,23 +349,23 @@ impl Trainer {
     pub(super) async fn score_queries(
         &mut self,
         what: &str,
-        map: Map,
+        encoder: Encoder,
         rows: &[u32],
         queries: &[u32],
     ) -> Result<Option<Metrics>> {
         let sum = RetrievalSum::default();
         let sum = self
-            .ranked(what, map, rows, queries, sum, &mut |_, _| {})
+            .ranked(what, encoder, rows, queries, sum, &mut |_, _| {})
             .await?;
         let retrieval = sum.and_then(|sum| sum.finish(&|_| String::new()));
         Ok(retrieval.map(|retrieval| retrieval.metrics))
     }
 
-    /// Ranks rows among each other and waits for the result; `None` if there is no such map.
+    /// Ranks rows among each other and waits for the result; `None` if there is no such encoder.
     async fn ranked(
         &mut self,
         what: &str,
-        map: Map,
+        encoder: Encoder,
         rows: &[u32],
         queries: &[u32],
         sum: RetrievalSum,
@@ -369,7 +374,7 @@ impl Trainer {
         let (engine, mut pace) = (self.engine.clone(), self.evaluation_pace);
         let mut slices = Slices::new(&engine, &mut pace);
         let ranking = self
-            .rank(&mut slices, what, map, rows, queries, sum, progress)
+            .rank(&mut slices, what, encoder, rows, queries, sum, progress)
             .await?;
         slices.collect().await?;
         let sum = ranking.map(|ranking| ranking.sum(&mut slices));
@@ -386,7 +391,7 @@ impl Trainer {
         &mut self,
         slices: &mut Slices<'_>,
         what: &str,
-        map: Map,
+        encoder: Encoder,
         rows: &[u32],
         queries: &[u32],
         sum: RetrievalSum,
@@ -402,11 +407,11 @@ impl Trainer {
             setup,
             ..
         } = self;
-        let (model, tile) = match (map, linear) {
-            (Map::Raw, _) => (None, tile),
-            (Map::Linear, Ok(linear)) => (Some(&linear.model), &mut linear.tile),
-            (Map::Linear, Err(_)) => return Ok(None),
-            (Map::Head, _) => (Some(&*model), tile),
+        let (model, tile) = match (encoder, linear) {
+            (Encoder::Raw, _) => (None, tile),
+            (Encoder::Linear, Ok(linear)) => (Some(&linear.model), &mut linear.tile),
+            (Encoder::Linear, Err(_)) => return Ok(None),
+            (Encoder::Head, _) => (Some(&*model), tile),
         };
         let mut unit = UnitRows::Embedded {
             features,

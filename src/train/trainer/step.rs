@@ -68,7 +68,7 @@ impl Trainer {
         let of_a_block = sizes.blocks(drawn.alone).dispatches as u32;
         slices.reserve(STEP_DISPATCHES + of_a_block).await?;
         let (commands, train) = (slices.commands(), &mut self.train);
-        self.model.enqueue(
+        self.model.embed_and_store(
             commands,
             place.step,
             sizes.batch,
@@ -107,7 +107,7 @@ impl Trainer {
         let dim = self.model.embedding_size();
         for anchor in (0..count).step_by(most) {
             let rows = most.min(count - anchor);
-            let turn = BlockInputs {
+            let block_inputs = BlockInputs {
                 block: Block {
                     first_row: anchor,
                     rows,
@@ -137,7 +137,9 @@ impl Trainer {
             slices.reserve(STEP_DISPATCHES).await?;
             let (commands, found) = (slices.commands(), &mut weights.found);
             let report = &mut train.report;
-            train.mining.find(commands, mined, &turn, found, report);
+            train
+                .mining
+                .find(commands, mined, &block_inputs, found, report);
             let operations = sizes.weighing_operations(references, rows);
             slices.recorded(operations).await?;
         }
@@ -327,7 +329,7 @@ struct Mining<'a> {
 
 impl<'a> Mining<'a> {
     /// Input of a round over these anchors.
-    fn turn(&self, anchor: usize, rows: usize) -> BlockInputs<'a> {
+    fn block_inputs(&self, anchor: usize, rows: usize) -> BlockInputs<'a> {
         BlockInputs {
             block: Block {
                 first_row: anchor,
@@ -356,7 +358,7 @@ impl<'a> Mining<'a> {
         self.sizes.mining_operations(self.drawn.alone, 1)
     }
 
-    /// Anchors of one turn, by the pace: a multiple of `whole`, and at most `most`.
+    /// Anchors of one block, by the pace: a multiple of `whole`, and at most `most`.
     fn at_once(&self, slices: &Slices<'_>, whole: usize, most: usize) -> usize {
         let operations = self.operations_of_an_anchor();
         let least = (LEAST_OPERATIONS / operations) as usize;
@@ -380,12 +382,18 @@ impl<'a> Mining<'a> {
                 Some(rows) => rows,
                 None => self.at_once(slices, OWNERS, left),
             };
-            let turn = self.turn(anchor, rows);
+            let block_inputs = self.block_inputs(anchor, rows);
             let (commands, gradient) = (slices.commands(), &mut *self.compared.gradient);
-            self.pass
-                .mine(commands, self.rule, round, &turn, gradient, self.report);
+            self.pass.mine(
+                commands,
+                self.rule,
+                round,
+                &block_inputs,
+                gradient,
+                self.report,
+            );
             if by_rows_alone && round.is_last() {
-                self.share(slices, &turn);
+                self.share(slices, &block_inputs);
             }
             rounds.done(rows);
             let operations = self.operations_of_an_anchor() * rows as f64;
@@ -395,15 +403,21 @@ impl<'a> Mining<'a> {
     }
 
     /// Adds the gradient of a block's references, if they learn.
-    fn share(&mut self, slices: &mut Slices<'_>, turn: &BlockInputs<'_>) {
+    fn share(&mut self, slices: &mut Slices<'_>, block_inputs: &BlockInputs<'_>) {
         let (commands, pass) = (slices.commands(), &mut *self.pass);
         match &mut self.compared.shared {
-            Some(shared) => pass.share(commands, self.rule, turn, turn.anchor > 0, shared),
+            Some(shared) => pass.share(
+                commands,
+                self.rule,
+                block_inputs,
+                block_inputs.anchor > 0,
+                shared,
+            ),
             // The block is the whole batch, and so are the references.
             None => {
                 let gradient = &mut *self.compared.gradient;
-                pass.share(commands, self.rule, turn, true, gradient);
-                pass.share_swapped(commands, self.rule, turn, 0, gradient);
+                pass.share(commands, self.rule, block_inputs, true, gradient);
+                pass.share_swapped(commands, self.rule, block_inputs, 0, gradient);
             }
         }
     }
@@ -418,10 +432,11 @@ impl<'a> Mining<'a> {
         let (count, mut anchor) = (self.sizes.batch, 0);
         while anchor < count {
             let rows = self.at_once(slices, SEGMENT, count - anchor);
-            let turn = self.turn(anchor, rows);
+            let block_inputs = self.block_inputs(anchor, rows);
             slices.reserve(blocks.dispatches as u32).await?;
             let (commands, gradient) = (slices.commands(), &mut *self.compared.gradient);
-            self.pass.share(commands, self.rule, &turn, true, gradient);
+            self.pass
+                .share(commands, self.rule, &block_inputs, true, gradient);
             anchor += rows;
             let operations = self.operations_of_an_anchor() * rows as f64;
             slices.recorded(operations).await?;

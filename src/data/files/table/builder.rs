@@ -1,6 +1,6 @@
 //! [`Builder`] of a table: takes rows, tells the columns apart by the first of them, and each cell once.
 
-use super::cells::{Cell, Held, HeldCell, is_fraction, is_missing, rises};
+use super::cells::{Cell, Held, HeldCell, is_fraction, is_missing_number, rises};
 use super::column::{Column, Kind, LOOKED_AT, Odd};
 use super::names::is_label_name;
 use super::{Table, Told};
@@ -315,7 +315,9 @@ impl Builder {
     /// Decides a column that was empty so far by its first filled cell.
     fn decide_late(&mut self, at: usize, cell: Cell<'_>) {
         let column = &mut self.columns[at];
-        if column.kind == Kind::Empty && !matches!(cell, Cell::Text(text) if is_missing(text)) {
+        if column.kind == Kind::Empty
+            && !matches!(cell, Cell::Text(text) if is_missing_number(text))
+        {
             column.look(cell, self.marks);
             column.decide();
             if column.kind == Kind::Text && column.texts.is_none() {
@@ -510,10 +512,10 @@ fn is_a_row(first: &[String], columns: &[Column], second_rises: bool, marks: Mar
     }
     let mut cells = first.iter().zip(columns);
     let numbers_on_numbers = cells.clone().all(|(cell, column)| {
-        column.kind != Kind::Numbers || notation::is_number(cell, marks) || is_missing(cell)
+        column.kind != Kind::Numbers || notation::is_number(cell, marks) || is_missing_number(cell)
     });
     let a_label = cells.any(|(cell, column)| {
-        column.kind == Kind::Text && column.repeats_first && !is_missing(cell)
+        column.kind == Kind::Text && column.repeats_first && !is_missing_number(cell)
     });
     numbers_on_numbers && a_label
 }

@@ -115,7 +115,7 @@ pub(super) fn is_fraction(cell: &str) -> bool {
 }
 
 /// Tells if a cell among numbers stands for a missing one, as pandas and R write it.
-pub(super) fn is_missing(cell: &str) -> bool {
+pub(super) fn is_missing_number(cell: &str) -> bool {
     ["", "na", "n/a", "nan", "null", "none"]
         .iter()
         .any(|word| cell.eq_ignore_ascii_case(word))

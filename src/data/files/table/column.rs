@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::cells::{Cell, is_missing};
+use super::cells::{Cell, is_missing_number};
 use crate::data::files::row_numbers::Counter;
 use crate::data::rows::class_names;
 use crate::data::rows::notation::{self, Marks, Notation, Seen};
@@ -73,7 +73,7 @@ impl Column {
     /// Counts a cell of the first rows as filled, and as a number if it is one.
     pub(super) fn look(&mut self, cell: Cell<'_>, marks: Marks) {
         let is_number = match cell {
-            Cell::Text(text) if is_missing(text) => return,
+            Cell::Text(text) if is_missing_number(text) => return,
             // A decimal comma makes a number as well: one that is refused when it is parsed, unless semicolons part the cells.
             Cell::Text(text) => notation::is_number(text, marks),
             _ => true,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::cells::is_missing;
+use super::cells::is_missing_number;
 use super::column::Kind;
 use super::names::is_label_name;
 use super::{FEWEST_TOLD, Table};
@@ -160,7 +160,7 @@ impl Table {
         let numbers = labels.distinct().iter().map(|label| label.parse::<f32>());
         let numbers: Vec<Option<f32>> = numbers.map(|number| number.ok()).collect();
         let rows: Vec<usize> = (0..self.rows)
-            .filter(|row| !is_missing(&labels[*row]) && stays(*row))
+            .filter(|row| !is_missing_number(&labels[*row]) && stays(*row))
             .collect();
         let mut again = Vec::new();
         let mut marks: Vec<(usize, usize)> = Vec::new();

@@ -8,7 +8,7 @@ use super::column::Kind;
 use super::names::{LABEL_NAMES, is_label_name};
 use crate::base::error::{Error, Result};
 use crate::base::quote::quoted;
-use crate::data::rows::missing::{advice_on_missing, is_missing};
+use crate::data::rows::missing::{advice_on_missing, is_missing_label};
 use crate::data::{Choice, Columns, Labels, Missing, Texts};
 
 impl Table {
@@ -176,7 +176,7 @@ impl Table {
         if missing == Some(Missing::DropRows) {
             return Ok(labels);
         }
-        let Some(row) = labels.iter().position(is_missing) else {
+        let Some(row) = labels.iter().position(is_missing_label) else {
             return Ok(labels);
         };
         let (file, place) = (&self.name, self.place(row));

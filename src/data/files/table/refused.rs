@@ -1,6 +1,6 @@
 //! Refusals of a table: cells that are no numbers, tables without features, columns that are not read; each with what to do.
 
-use super::cells::{is_missing, is_unsure};
+use super::cells::{is_missing_number, is_unsure};
 use super::column::Kind;
 use super::{Table, delimiter_argument};
 use crate::base::error::Error;
@@ -67,7 +67,7 @@ impl Table {
         let shown = quoted(cell);
         match cell {
             "" => format!("has an empty cell{one_of}: {advice}"),
-            _ if is_missing(cell) => {
+            _ if is_missing_number(cell) => {
                 format!("holds {shown}, a missing value{one_of}: {advice}")
             }
             _ if is_unsure(cell, notation) => format!(
