@@ -211,6 +211,8 @@ fn print(name: &str, sizes: &VectorSizes) {
         "{:>8} {:>6} {:>10} {:>14} {:>12} {:>9} {:>9} {:>9}",
         "numbers", "", "bytes", "of a million", "precision@1", "lost", "MAP@R", "lost"
     ));
+    // A small gain is no loss of -0.0000.
+    let lost = |[lost, _]: [f64; 2]| (lost * 1e4).round() / 1e4 + 0.0;
     for (place, size) in sizes.sizes.iter().enumerate() {
         print_line(format_args!(
             "{:>8} {:>6} {:>10} {:>14} {:>12.4} {:>9.4} {:>9.4} {:>9.4}{}",
@@ -219,9 +221,9 @@ fn print(name: &str, sizes: &VectorSizes) {
             size.bytes,
             Bytes(size.bytes_of_a_million()).to_string(),
             size.precision_at_1,
-            size.lost_precision_at_1[0],
+            lost(size.lost_precision_at_1),
             size.mean_average_precision_at_r,
-            size.lost_mean_average_precision_at_r[0],
+            lost(size.lost_mean_average_precision_at_r),
             if place == sizes.advised && place > 0 {
                 "  <- the smallest that keeps both"
             } else {
