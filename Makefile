@@ -25,20 +25,23 @@ APT := DEBIAN_FRONTEND=noninteractive apt-get
 FUZZ_SECONDS ?= 300
 SOAK_MINUTES ?= 10
 
-.PHONY: serve test check page hardware deny fuzz soak faults wasm-target trunk cargo-deny wasm-bindgen wasm-opt esbuild vulkan python browser
+# Set where the core with threads can be built: see web/threads.mjs.
+export NEARFAR_THREADS = $(shell ls "$$(rustc --print sysroot)/lib/rustlib/src/rust/library/Cargo.lock" >/dev/null 2>&1 && echo 1)
 
-serve: wasm-target trunk wasm-bindgen
+.PHONY: serve test check page hardware deny fuzz soak faults wasm-target rust-src trunk cargo-deny wasm-bindgen wasm-opt esbuild vulkan python browser
+
+serve: wasm-target rust-src trunk wasm-bindgen
 	trunk serve
 
 # The page as it is published: dist/ works from any folder of any host. Its first load is held to tests/browser/size.json.
-page: wasm-target trunk wasm-bindgen wasm-opt esbuild
+page: wasm-target rust-src trunk wasm-bindgen wasm-opt esbuild
 	trunk build --release
 	@node tests/browser/size.mjs dist
 
 # Says how long a part took.
 TIMED = TIMEFORMAT='$@: $(1) took %0lR.'; time
 
-test: wasm-target trunk wasm-bindgen vulkan python browser
+test: wasm-target rust-src trunk wasm-bindgen vulkan python browser
 	@$(call TIMED,building the native tests) cargo test --no-run
 	@$(call TIMED,the native tests) cargo test
 	@$(call TIMED,building the page) { cargo build --bin nearfar && trunk build; }
@@ -88,6 +91,13 @@ wasm-target:
 	  echo "Installing the WebAssembly target of Rust (a few seconds) .."; \
 	  rustup target add wasm32-unknown-unknown || \
 	    { echo "The WebAssembly target may not be installed here: run 'rustup target add wasm32-unknown-unknown' where it may."; exit 1; }; }
+
+# Rust's standard library as source, from which the one with threads is compiled.
+rust-src:
+	@[ -n "$(NEARFAR_THREADS)" ] || { \
+	  echo "Installing the source of Rust's standard library, for the core with threads (a few seconds) .."; \
+	  rustup component add rust-src || \
+	    echo "It may not be installed here: the page is built without its core with threads. 'rustup component add rust-src' installs it."; }
 
 trunk:
 	@trunk --version 2>/dev/null | grep -q ' $(TRUNK_VERSION)$$' || { \

@@ -25,11 +25,13 @@ const mit = (holders) => `${holders}\n\n${PERMISSION}`;
 
 /** The crates that are compiled into the wasms, by name: neither our own nor those that only run while others are compiled. */
 function compiled() {
-  const { packages } = JSON.parse(cargo("metadata", "--format-version", "1", "--filter-platform", TARGET));
+  // With those of the core with threads, which is not built everywhere.
+  const features = ["--features", "nearfar-web/threads"];
+  const { packages } = JSON.parse(cargo("metadata", "--format-version", "1", "--filter-platform", TARGET, ...features));
   const described = new Map(packages.map((crate) => [`${crate.name} v${crate.version}`, crate]));
   // Of what metadata lists, more is only tested with or left out by a feature.
   const chosen = WASMS.flatMap((name) => ["--package", name]);
-  const tree = cargo("tree", ...chosen, "--target", TARGET, "--edges", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}");
+  const tree = cargo("tree", ...chosen, ...features, "--target", TARGET, "--edges", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}");
   const names = new Set(tree.split("\n").filter((line) => line !== "").map((line) => line.split(" ").slice(0, 2).join(" ")));
   const crates = [...names].map((name) => described.get(name) ?? fail(`cargo metadata does not list ${name}`));
   const titled = crates.filter(({ source }) => source).map((crate) => ({ ...crate, title: `${crate.name} ${crate.version}` }));

@@ -26,18 +26,24 @@ async function kept(cache, name) {
   return found && fits(name, found) ? found : undefined;
 }
 
-// The rule of the page ends at its worker, which is under what comes with this file.
-const WORKER = "worker.js";
+// What a host may send, and this adds where it does not. Memory is shared between workers, which threads ask for, where no other page
+// can reach this one. And the rule of the page ends at its worker, which is under what comes with this file.
+const ALONE = { "cross-origin-opener-policy": "same-origin", "cross-origin-embedder-policy": "require-corp" };
 const RULE = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'; worker-src 'self'";
+const RULES = { "": ALONE, "worker.js": { ...ALONE, "content-security-policy": RULE } };
 
-/** The worker under the page's own rule, where its host sends none. */
+/** The page and its worker with these headers. */
 function ruled(name, response) {
-  if (name !== WORKER || !response.ok || response.headers.has("content-security-policy")) return response;
+  if (!RULES[name] || !response.ok) return response;
   const { status, statusText } = response;
   const headers = new Headers(response.headers);
-  headers.set("content-security-policy", RULE);
+  for (const [header, value] of Object.entries(RULES[name])) if (!headers.has(header)) headers.set(header, value);
   return new Response(response.body, { status, statusText, headers });
 }
+
+// The page says which of its cores it came up with: the other one is not fetched.
+const OTHER = new URLSearchParams(self.location.search).has("threads") ? "nearfar-web-" : "nearfar-threads-";
+const isNeeded = (name, at, names) => !name.startsWith(OTHER) || !names.some((other) => /^nearfar-\w+-.*wasm$/.test(other) && !other.startsWith(OTHER));
 
 /** Keeps a version of the page once all of its files are there, and drops the files of the version before the last. */
 async function keep(cache, response) {
@@ -53,7 +59,7 @@ async function keep(cache, response) {
   };
   // The browser has just fetched these. What it cannot give of its own, as of a file that is too large for it, is fetched again.
   const again = async (name) => (await kept(cache, name)) ?? add(name, "force-cache").catch(() => add(name, "no-store"));
-  await Promise.all([...names.map(again), ...NEEDED.map((name) => add(name, "no-cache"))]);
+  await Promise.all([...names.filter(isNeeded).map(again), ...NEEDED.map((name) => add(name, "no-cache"))]);
   await cache.put(at(""), response);
   // Pages of the last version may still be open.
   const stay = new Set([...names, ...named(before), "", ...NEEDED, ...USED].map(at));

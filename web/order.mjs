@@ -3,11 +3,14 @@
 // megabytes. wasm-opt moves them, by names that are made up here. And it makes names short, has esbuild make scripts and the style
 // sheet small, and takes comments and indents out of the HTML.
 //
-// Trunk runs it over what it built for publishing; `node web/order.mjs FILE..` over files.
+// Trunk runs it over what it built, where it first builds the core with threads if it is asked for (web/threads.mjs), and then does so
+// with what is published; `node web/order.mjs FILE..` over files.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
+
+import { threads } from "./threads.mjs";
 
 /** What alikeness is counted by: runs of so many bytes, every other one of them. */
 const RUN = 5;
@@ -20,7 +23,7 @@ const COMMON = 4000;
 const BACK = { functions: 12, bytes: 30_000, fades: 0.9 };
 
 /** What Rust compiles for the web with. */
-const FEATURES = ["simd", "bulk-memory", "bulk-memory-opt", "nontrapping-float-to-int", "sign-ext", "mutable-globals", "reference-types", "multivalue"].map((name) => `--enable-${name}`);
+const FEATURES = ["simd", "bulk-memory", "bulk-memory-opt", "nontrapping-float-to-int", "sign-ext", "mutable-globals", "reference-types", "multivalue", "threads"].map((name) => `--enable-${name}`);
 
 /**
  * What makes it smaller when compressed, too; -Oz makes it larger by half a percent. The first kB of memory, which the last two take
@@ -115,6 +118,8 @@ function unplaced(wasm) {
   const text = Buffer.from(wasm);
   let [count, next] = leb(wasm, begin);
   for (; count > 0; count -= 1) {
+    // The first of several threads copies its segments to their places itself: there the names stay.
+    if (wasm[next] === 1) return wasm;
     // A segment of the first memory, at a place that is written down: 0, i32.const, the place, end.
     if (wasm[next] !== 0 || wasm[next + 1] !== 0x41) throw new Error("a segment of another kind");
     const [base, past] = leb(wasm, next + 2);
@@ -297,8 +302,9 @@ function shorten(core) {
   writeFileSync(core, renamed(wasm, short));
 }
 
-const { TRUNK_PROFILE, TRUNK_STAGING_DIR: folder } = process.env;
+const { TRUNK_PROFILE, TRUNK_STAGING_DIR: folder, NEARFAR_THREADS } = process.env;
 const given = process.argv.slice(2);
+if (given.length === 0 && NEARFAR_THREADS === "1") threads(folder, TRUNK_PROFILE === "release");
 const built = given.length === 0 && TRUNK_PROFILE === "release" ? readdirSync(folder).map((name) => path.join(folder, name)) : given;
 // First what looks into a core and its script as they were built.
 for (const core of built.filter((file) => file.endsWith("_bg.wasm"))) {

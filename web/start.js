@@ -37,15 +37,54 @@ const again = async () => {
   return true;
 };
 
+/** The two files of a core, which the build writes into the page's head: the one with threads is not always built. */
+const core = (name) => document.querySelector(`meta[name=${name}]`)?.content.split(" ");
+const [own, shared] = [core("core"), core("core-threads")];
+
+/** Tells if the core with threads is worth it: the CPU computes, on two cores or more, and the browser lets the page share memory. */
+async function onThreads() {
+  if (!shared || !self.crossOriginIsolated || navigator.hardwareConcurrency < 2 || !Atomics.waitAsync) return false;
+  const asked = new URLSearchParams(location.search);
+  const engine = asked.get("engine");
+  // The bench has a core of its own, on one thread.
+  if (asked.has("bench")) return false;
+  if (engine) return engine === "cpu";
+  const adapter = await navigator.gpu?.requestAdapter({ powerPreference: "high-performance" });
+  return !adapter || (adapter.info ?? adapter).isFallbackAdapter;
+}
+
+/** Has the browser fetch a core, one and not the other; the links say which it is. */
+function choose([script, wasm]) {
+  document.querySelectorAll("link[data-core]").forEach((link) => link.remove());
+  for (const [rel, href, as] of [["modulepreload", script, "script"], ["preload", wasm, "fetch"]]) {
+    const link = Object.assign(document.createElement("link"), { rel, href, as, crossOrigin: "anonymous" });
+    link.dataset.core = "";
+    document.head.append(link);
+  }
+}
+const chosen = onThreads().catch(() => false).then((isShared) => (isShared ? shared : own));
+chosen.then(choose);
+
+/** Starts the core that was chosen. */
+async function begin([script, wasm]) {
+  const { default: start } = await import(new URL(script, document.baseURI));
+  const load = () => start({ module_or_path: new URL(wasm, document.baseURI) });
+  // A browser that fetches a file twice at once may let one of them fail.
+  await load().catch((error) => (error instanceof WebAssembly.RuntimeError ? Promise.reject(error) : load()));
+}
+
+let isShared = false;
 addEventListener("DOMContentLoaded", async () => {
   if (!self.WebAssembly || !WebAssembly.validate(simd)) document.getElementById("unsupported").hidden = false;
   try {
-    // Trunk writes the hashed names of the core's two files into links that preload them.
-    const file = (link) => document.querySelector(`link[rel=${link}]`).href;
-    const { default: start } = await import(file("modulepreload"));
-    const load = () => start({ module_or_path: file("preload][as=fetch") });
-    // A browser that fetches a file twice at once may let one of them fail.
-    await load().catch((error) => (error instanceof WebAssembly.RuntimeError ? Promise.reject(error) : load()));
+    isShared = (await chosen) === shared;
+    await begin(await chosen).catch((error) => {
+      // Not kept for a page without a network, or too much memory to share for a small machine.
+      if (!isShared || error instanceof WebAssembly.RuntimeError) throw error;
+      isShared = false;
+      choose(own);
+      return begin(own);
+    });
   } catch (error) {
     if (await again().catch(() => false)) return;
     throw error;
@@ -59,7 +98,7 @@ addEventListener("DOMContentLoaded", async () => {
 // The page says so when its worker has come up: from then on, keeping its files is in the way of nothing. Over http from another
 // machine, and in some private windows, there are no service workers: then a network is needed.
 addEventListener("nearfar-up", async () => {
-  navigator.serviceWorker?.register("offline.js").catch(() => {});
+  navigator.serviceWorker?.register(isShared ? "offline.js?threads" : "offline.js").catch(() => {});
   // What earlier versions of the page kept; a browser that lists no databases may have some.
   const kept = await indexedDB.databases?.().catch(() => []);
   if (kept?.every(({ name }) => !/^nearfar( files)?$/.test(name)) !== true) await import("./earlier.js");

@@ -47,8 +47,24 @@ self.slots = {
 };
 
 const files = new URLSearchParams(self.location.search);
-const { default: start } = await import(files.get("script"));
-const load = () => start({ module_or_path: files.get("wasm") });
-// A browser that fetches a file twice at once may let one of them fail.
-await load().catch((error) => (error instanceof WebAssembly.RuntimeError ? Promise.reject(error) : load()));
+const { default: start, help } = await import(files.get("script"));
+
+/** Helps the worker that started this one: the same core on the same memory. It never returns. */
+async function join({ data: [module, memory] }) {
+  try {
+    await start({ module_or_path: module, memory });
+    self.postMessage("ready");
+    help();
+  } catch (error) {
+    // The worker waits for its helpers, and hears nothing: the page does.
+    new BroadcastChannel(files.get("traps")).postMessage(error.message);
+  }
+}
+
+if (self.name === "helper") self.onmessage = join;
+else {
+  const load = () => start({ module_or_path: files.get("wasm") });
+  // A browser that fetches a file twice at once may let one of them fail.
+  await load().catch((error) => (error instanceof WebAssembly.RuntimeError ? Promise.reject(error) : load()));
+}
 for (const event of waiting) self.onmessage(event);

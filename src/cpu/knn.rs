@@ -1,6 +1,6 @@
 //! The k nearest references of every query of a block.
 
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(any(not(target_arch = "wasm32"), feature = "threads"))]
 mod few;
 
 use std::ops::Range;
@@ -106,7 +106,7 @@ pub fn search(
     let all = search.visits() as u64;
     let start = |visit: usize| (visit as u64 * search.references as u64 / all) as usize;
     let places = start(visits.start)..start(visits.end);
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(any(not(target_arch = "wasm32"), feature = "threads"))]
     if rows <= few::FEW && k <= MOST_KEPT {
         let (queries, asked) = (&queries[first_row * stride..], &asked[first_row..]);
         let kept = &mut kept[first_row * k..][..rows * k];

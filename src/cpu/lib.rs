@@ -9,6 +9,8 @@ mod exp;
 pub mod gather;
 pub mod gemm;
 pub mod hardest;
+#[cfg(all(target_arch = "wasm32", feature = "threads"))]
+pub mod helpers;
 pub mod knn;
 pub mod normalize;
 pub mod optimizer;

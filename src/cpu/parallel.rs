@@ -1,4 +1,5 @@
-//! Work in parts that do not touch each other: on all cores natively, one after another in a browser.
+//! Work in parts that do not touch each other: on all cores natively and in a browser's core with threads, one after another in its
+//! other core.
 
 #[cfg(not(target_arch = "wasm32"))]
 use pulp::{Arch, Simd, WithSimd};
@@ -6,20 +7,31 @@ use pulp::{Arch, Simd, WithSimd};
 /// Cost of waking a core, in floating-point operations.
 const WORTH_A_CORE: usize = 1 << 20;
 
+/// Number of threads that share the work of a kernel, the calling one among them.
+pub fn threads() -> usize {
+    #[cfg(not(target_arch = "wasm32"))]
+    return rayon::current_num_threads();
+    // Until helpers came, rayon is not asked: it would make a pool of this thread alone, which stays.
+    #[cfg(all(target_arch = "wasm32", feature = "threads"))]
+    return super::helpers::threads();
+    #[cfg(all(target_arch = "wasm32", not(feature = "threads")))]
+    1
+}
+
 /// Does the work of every part; the results are in the order of the parts, however many cores there are.
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(any(not(target_arch = "wasm32"), feature = "threads"))]
 pub fn map<P: Send, R: Send>(parts: Vec<P>, work: impl Fn(P) -> R + Send + Sync) -> Vec<R> {
     use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 
     // A pool of one thread is the one that started it: no other would be served.
-    if parts.len() == 1 || rayon::current_num_threads() == 1 {
+    if parts.len() == 1 || threads() == 1 {
         return parts.into_iter().map(work).collect();
     }
     parts.into_par_iter().map(work).collect()
 }
 
 /// Does the work of every part; the results are in the order of the parts.
-#[cfg(target_arch = "wasm32")]
+#[cfg(all(target_arch = "wasm32", not(feature = "threads")))]
 pub fn map<P, R>(parts: Vec<P>, work: impl Fn(P) -> R) -> Vec<R> {
     parts.into_iter().map(work).collect()
 }
@@ -40,15 +52,11 @@ pub fn operations_per_ms() -> f64 {
     }
 
     let lanes = Arch::new().dispatch(Lanes);
-    2e6 * (lanes * rayon::current_num_threads()) as f64
+    2e6 * (lanes * threads()) as f64
 }
 
 /// Rows of a part, `most` at most, so that every core has a part, and each is worth waking a core.
 pub(super) fn rows_of_a_part(rows: usize, operations: usize, most: usize) -> usize {
-    #[cfg(not(target_arch = "wasm32"))]
-    let cores = rayon::current_num_threads();
-    #[cfg(target_arch = "wasm32")]
-    let cores = 1;
-    let parts = cores.min(operations / WORTH_A_CORE).max(1);
+    let parts = threads().min(operations / WORTH_A_CORE).max(1);
     rows.div_ceil(parts).clamp(1, most)
 }

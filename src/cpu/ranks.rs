@@ -8,7 +8,7 @@ use bytemuck::{Pod, Zeroable};
 use pulp::{Arch, Simd, WithSimd};
 
 use super::SEGMENT;
-use super::parallel::{map, rows_of_a_part};
+use super::parallel::{map, rows_of_a_part, threads};
 use super::tile::{
     PANEL, columns, find_near, height, lanes, lanes_of, nearness, number_in, panels_at_once,
     references_at_once, rows_at_once, similarities, similarity, sort_numbers, words,
@@ -95,11 +95,7 @@ impl Block {
 
 /// Number of rows that fill the lanes of all cores: a block of fewer takes as long.
 pub fn rows_of_all_cores() -> usize {
-    #[cfg(not(target_arch = "wasm32"))]
-    let cores = rayon::current_num_threads();
-    #[cfg(target_arch = "wasm32")]
-    let cores = 1;
-    PANEL * cores
+    PANEL * threads()
 }
 
 /// Inputs of the pass, as `kernels::ranks::Inputs`.

@@ -59,7 +59,7 @@ pub(super) fn panels_at_once(stride: usize) -> usize {
 /// Rows of a part, `panels` panels at most, so that all cores are done at about the same time.
 pub(super) fn rows_at_once(rows: usize, operations: usize, panels: usize) -> usize {
     let of_a_core = rows_of_a_part(rows, operations, rows.max(1));
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(any(not(target_arch = "wasm32"), feature = "threads"))]
     if of_a_core > PANEL && of_a_core < rows {
         let (cores, all) = (rows.div_ceil(of_a_core), rows.div_ceil(PANEL));
         // Panels of the core that has most, if a part that is not full is the last to be taken; then the number of parts.

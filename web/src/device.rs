@@ -45,6 +45,9 @@ pub(crate) fn Device(state: State) -> impl IntoView {
 fn short(running: &Running) -> String {
     let device = &running.device;
     match &device.engine[..] {
+        "cpu" if running.threads > 1 => {
+            format!("Runs on {} threads of the CPU.", running.threads)
+        }
         "cpu" => "Runs on the CPU.".to_owned(),
         _ if device.software => "Runs on a GPU that the CPU imitates: slow.".to_owned(),
         _ => format!("Runs on your GPU ({}).", device.adapter),
@@ -59,10 +62,14 @@ fn sentence(running: &Running) -> String {
     });
     if device.engine == "cpu" {
         let why = why_cpu(reason, running.webgpu);
+        let on = match running.threads {
+            1 => "the CPU".to_owned(),
+            threads => format!("{threads} threads of the CPU"),
+        };
         let slower =
             (running.self_test).map_or_else(String::new, |tested| times_slower(tested.gflops));
         return format!(
-            "It runs on the CPU because {why}. The results are the same as on a GPU.{speed}{slower}"
+            "It runs on {on} because {why}. The results are the same as on a GPU.{speed}{slower}"
         );
     }
     let (backend, adapter) = (&device.backend, &device.adapter);

@@ -317,6 +317,8 @@ pub(crate) struct Running {
     pub(crate) reason: Reason,
     /// The worker has WebGPU at all, with a GPU or without.
     pub(crate) webgpu: bool,
+    /// Number of threads of the CPU engine.
+    pub(crate) threads: usize,
     /// Speed of the device, if it was measured.
     pub(crate) self_test: Option<SelfTest>,
 }

@@ -1,6 +1,7 @@
 //! [`Session`]: the page's connection to the worker, and the actions of its buttons and keys.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::time::Duration;
 
 use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint16Array, Uint32Array};
@@ -406,6 +407,9 @@ pub(crate) fn spawn(
     let query = web_sys::UrlSearchParams::new().ok()?;
     query.append("script", &script);
     query.append("wasm", &wasm);
+    let die = Rc::new(die);
+    #[cfg(feature = "threads")]
+    query.append("traps", &hear_of_traps(Rc::clone(&die))?);
     let options = WorkerOptions::new();
     options.set_type(WorkerType::Module);
     let url = format!("worker.js?{}", query.to_string().as_string()?);
@@ -421,9 +425,7 @@ pub(crate) fn spawn(
     let on_error = Closure::<dyn Fn(JsValue)>::new(move |event: JsValue| {
         let message = Reflect::get(&event, &"message".into()).ok();
         die(match message.and_then(|message| message.as_string()) {
-            Some(message) if !message.is_empty() => format!(
-                "The worker, which does the computing, stopped unexpectedly ({message}): press Run or choose data to start a new one."
-            ),
+            Some(message) if !message.is_empty() => trapped(&message),
             _ => "The worker, which does the computing, did not start, as its files could not be loaded: choose data to try again."
                 .to_owned(),
         });
@@ -431,6 +433,27 @@ pub(crate) fn spawn(
     worker.set_onerror(Some(on_error.as_ref().unchecked_ref()));
     on_error.forget();
     Some(worker)
+}
+
+/// Message if a worker crashed.
+fn trapped(why: &str) -> String {
+    format!(
+        "The worker, which does the computing, stopped unexpectedly ({why}): press Run or choose data to start a new one."
+    )
+}
+
+/// Hears of a helper that crashed, for which its worker waits without end; returns the name of the channel.
+#[cfg(feature = "threads")]
+fn hear_of_traps(die: Rc<impl Fn(String) + 'static>) -> Option<String> {
+    // Other tabs of the page have channels of their own.
+    let name = format!("nearfar traps {}", js_sys::Math::random());
+    let channel = web_sys::BroadcastChannel::new(&name).ok()?;
+    let on_trap = Closure::<dyn Fn(MessageEvent)>::new(move |event: MessageEvent| {
+        die(trapped(&event.data().as_string().unwrap_or_default()));
+    });
+    channel.set_onmessage(Some(on_trap.as_ref().unchecked_ref()));
+    on_trap.forget();
+    Some(name)
 }
 
 /// Tells if the page has the width of a phone, as in the style sheet.

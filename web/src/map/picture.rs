@@ -1,8 +1,9 @@
 //! The picture of a row whose features are pixels.
 
+use js_sys::Uint8ClampedArray;
 use leptos::html::Canvas;
 use leptos::prelude::*;
-use wasm_bindgen::{Clamped, JsCast as _};
+use wasm_bindgen::JsCast as _;
 use web_sys::{CanvasRenderingContext2d, ImageData};
 
 use crate::state::State;
@@ -27,7 +28,9 @@ pub(crate) fn Picture(state: State, row: u32) -> impl IntoView {
         Effect::new(move |_| {
             let context = canvas.get()?.get_context("2d").ok()??;
             let context = context.unchecked_into::<CanvasRenderingContext2d>();
-            let image = ImageData::new_with_u8_clamped_array(Clamped(&rgba), side).ok()?;
+            // A copy, as in the map.
+            let rgba = Uint8ClampedArray::from(&rgba[..]);
+            let image = ImageData::new_with_js_u8_clamped_array(&rgba, side).ok()?;
             context.put_image_data(&image, 0.0, 0.0).ok()
         });
         view! { <canvas class="picture" node_ref=canvas width=side height=side aria-hidden="true"></canvas> }

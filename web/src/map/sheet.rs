@@ -2,7 +2,7 @@
 //! paths of a canvas they take a good part of a second. A [`Stamp`] holds how much of each pixel a dot covers, worked out
 //! beforehand.
 
-use wasm_bindgen::Clamped;
+use js_sys::Uint8ClampedArray;
 use web_sys::{CanvasRenderingContext2d, ImageData};
 
 /// An image in a canvas's own pixels, transparent at first.
@@ -54,9 +54,10 @@ impl Sheet {
 
     /// Puts the image on the canvas, in place of what was there.
     pub(super) fn put(&self, context: &CanvasRenderingContext2d) {
-        let pixels = Clamped(self.pixels.as_flattened());
+        // A copy: an image does not take memory that is shared with other threads.
+        let pixels = Uint8ClampedArray::from(self.pixels.as_flattened());
         let (width, height) = (self.width as u32, self.height as u32);
-        if let Ok(image) = ImageData::new_with_u8_clamped_array_and_sh(pixels, width, height) {
+        if let Ok(image) = ImageData::new_with_js_u8_clamped_array_and_sh(&pixels, width, height) {
             context.put_image_data(&image, 0.0, 0.0).ok();
         }
     }

@@ -10,6 +10,7 @@ use nearfar::{
 
 use super::Core;
 use super::forecast::Empty;
+use super::threads;
 use crate::protocol::{Event, Running};
 use crate::remembered::tuned_text;
 
@@ -60,6 +61,10 @@ impl Core {
             self.say(&Event::NoGpu);
         }
         let engine = opened?;
+        // Before any kernel runs.
+        if engine.info().engine == "cpu" && self.threads.is_none() {
+            self.threads = Some(threads::start(&self.scope).await);
+        }
         self.cold = kernels::used_on(engine.info()).collect();
         self.cold.reverse();
         let mut shapes = TileShape::ALL.into_iter();
@@ -103,6 +108,7 @@ impl Core {
             device: engine.info().clone(),
             reason: engine.reason().clone(),
             webgpu: gpu.is_ok_and(|gpu| gpu.is_object()),
+            threads: self.threads.unwrap_or(1),
             self_test: tested.map(|(_, tested)| *tested),
         }
     }

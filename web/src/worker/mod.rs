@@ -13,6 +13,7 @@ mod run;
 mod saved;
 mod slots;
 mod take_home;
+mod threads;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -50,6 +51,7 @@ pub(crate) fn start(scope: &DedicatedWorkerGlobalScope) {
     let core = Core {
         scope: scope.clone(),
         choice: EngineChoice::default(),
+        threads: None,
         data: None,
         survey: Survey::default(),
         sample: None,
@@ -115,6 +117,8 @@ fn listen(
 struct Core {
     scope: DedicatedWorkerGlobalScope,
     choice: EngineChoice,
+    /// Number of threads of the CPU engine, once it was opened.
+    threads: Option<usize>,
     data: Option<Rc<Dataset>>,
     /// Survey of the data's rows.
     survey: Survey,
