@@ -63,6 +63,8 @@ mod compare;
 
 mod take_home;
 
+mod doctor;
+
 mod speed;
 
 pub use base::order;
@@ -101,6 +103,7 @@ pub use data::{
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use data::{NpyRows, triplets_header};
+pub use doctor::{Diagnosis, Here, Other, diagnose};
 pub use engine::device::{DeviceInfo, EngineChoice, EngineKind, Reason, TileShape};
 pub use engine::{Commands, DeviceVec, Engine};
 pub use judge::diagnostics::Diagnostics;

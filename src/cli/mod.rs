@@ -6,6 +6,7 @@ mod columns;
 mod compare;
 mod data;
 mod devices;
+mod doctor;
 mod embed;
 mod evaluate;
 mod export;
@@ -74,6 +75,7 @@ enum Command {
     Recipes(recipes::Recipes),
     Export(export::Export),
     Devices(devices::Devices),
+    Doctor(doctor::Doctor),
 }
 
 /// Options of every command that runs on an engine.
@@ -208,6 +210,7 @@ fn run() -> ExitCode {
         Command::Recipes(recipes) => recipes.run(),
         Command::Export(export) => export.run(),
         Command::Devices(devices) => devices.run(),
+        Command::Doctor(doctor) => doctor.run(),
     };
     let unprinted = UNPRINTED
         .lock()

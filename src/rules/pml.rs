@@ -63,6 +63,97 @@ pub(crate) fn pml_proxy_bytes(rows: u64, proxies: u64) -> u64 {
     20u64.saturating_mul(rows.saturating_mul(proxies))
 }
 
+/// Peak bytes of what PML does with all triplets, above what is there before: measured with PML 2.9 and torch 2.15 on a CPU, to
+/// within a few per cent (`tests/golden/doctor.py`). `mined`: triplets that the miner keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TripletPeaks {
+    /// `TripletMarginMiner`: the indices of all triplets, three floats each and a mask; then three indices of those that are kept.
+    pub(crate) miner: u64,
+    /// `remove_self_comparisons`: each kept triplet beside each row of the batch, a byte each.
+    pub(crate) own_copies: u64,
+    /// `TripletMarginLoss` of `mined` triplets, forward and backward.
+    pub(crate) loss: u64,
+}
+
+impl TripletPeaks {
+    pub(crate) fn new(anchors: u64, references: u64, triplets: u64, mined: u64) -> Self {
+        let listed = pml_bytes(anchors, references, triplets);
+        let compared = 37u64
+            .saturating_mul(triplets)
+            .saturating_add(32u64.saturating_mul(mined));
+        Self {
+            miner: listed.max(compared),
+            own_copies: mined.saturating_mul(anchors.saturating_add(25)),
+            loss: 53u64.saturating_mul(mined),
+        }
+    }
+}
+
+/// Peak bytes of PML's join of pairs on their anchors, `convert_to_triplets`: a byte for every positive pair beside every negative
+/// pair, and two indices a triplet.
+pub(crate) fn pml_joined_peak(positives: u64, negatives: u64, triplets: u64) -> u64 {
+    let cells = positives.saturating_mul(negatives);
+    cells
+        .saturating_add(16u64.saturating_mul(triplets))
+        .max(53u64.saturating_mul(triplets))
+}
+
+/// Peak bytes that PML takes for every cell of anchors and references, forward and backward, of a loss of pairs; of a miner.
+pub(crate) fn pml_bytes_of_cell(class: &str) -> u64 {
+    match class {
+        "CircleLoss" => 62,
+        "MultiSimilarityLoss" => 51,
+        "SupConLoss" => 45,
+        "GeneralizedLiftedStructureLoss" => 51,
+        "NCALoss" => 21,
+        "MultiSimilarityMiner" => 74,
+        "BatchEasyHardMiner" | "BatchHardMiner" => 35,
+        "PairMarginMiner" => 27,
+        _ => 33,
+    }
+}
+
+/// Peak bytes that PML takes for every positive pair beside every negative pair, or beside every reference (`AngularLoss`); 0 for
+/// a loss that does not set them against each other.
+pub(crate) fn pml_bytes_of_two_pairs(class: &str) -> u64 {
+    match class {
+        "NTXentLoss" => 17,
+        "TupletMarginLoss" => 18,
+        "LiftedStructureLoss" => 22,
+        "AngularLoss" => 20,
+        _ => 0,
+    }
+}
+
+/// Peak bytes of an `AccuracyCalculator` with `k` neighbours of each query: of its search with faiss, which also leaves out the
+/// query itself if `own`; and of the metrics, where those are means of precisions at every rank (`averaged`).
+pub(crate) fn pml_ranking_peak(queries: u64, k: u64, own: bool, averaged: bool) -> u64 {
+    let found = |bytes: u64, k: u64| bytes.saturating_mul(queries.saturating_mul(k));
+    let search = match own {
+        true => found(42, k.saturating_add(1)),
+        false => found(20, k),
+    };
+    match averaged {
+        true => search.max(found(63, k)),
+        false => search,
+    }
+}
+
+/// Peak bytes of a loss with proxies above its weights: the logits and what comes of them (`logits` floats a cell), or the gradient
+/// of the weights and of their lengths.
+pub(crate) fn pml_head_peak(class: &str, rows: u64, proxies: u64, dim: u64) -> u64 {
+    let (logits, weights) = match class {
+        "ProxyAnchorLoss" => (109, 61),
+        "ProxyNCALoss" => (54, 60),
+        "NormalizedSoftmaxLoss" => (34, 65),
+        _ => (44, 57),
+    };
+    let of_weights = 4u64.saturating_mul(dim.saturating_mul(proxies));
+    let of_logits = 4u64.saturating_mul(rows.saturating_mul(proxies));
+    let forward = of_weights.saturating_add(of_logits.saturating_mul(logits) / 10);
+    forward.max(of_weights.saturating_mul(weights) / 10)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

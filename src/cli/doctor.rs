@@ -1,0 +1,112 @@
+//! `nearfar doctor`: the tensor that ran out of memory, from a traceback or the lines that set up PML, faiss or torch.
+
+use std::io::Read as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use nearfar::{Bytes, Diagnosis, Error, Result, diagnose};
+
+use super::{io, print_json, print_line};
+
+/// Name the tensor that ran out of memory in a training script, its bytes and the change that helps
+///
+/// Reads a traceback, or the lines that set up PyTorch Metric Learning, faiss or torch, from a file or from standard input. Nothing
+/// runs, and nothing leaves this computer. What the text does not say is assumed and printed; a text that names no tensor is told so.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Doctor {
+    /// The text [default: standard input]
+    file: Option<PathBuf>,
+    /// Print the answer as one JSON object on standard output, and nothing else there
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  python train.py 2>&1 | tail -60 | nearfar doctor
+  nearfar doctor setup.py";
+
+/// The most bytes that are read: a log's end is what tells.
+const MOST_BYTES: u64 = 1 << 20;
+
+impl Doctor {
+    pub(super) fn run(&self) -> Result<()> {
+        let text = self.read()?;
+        if text.trim().is_empty() {
+            return Err(Error::Data(
+                "the text is empty: give a file with a traceback, or pipe one into standard input"
+                    .to_owned(),
+            ));
+        }
+        let diagnosis = diagnose(&text);
+        if self.json {
+            return print_json(&diagnosis);
+        }
+        print(&diagnosis);
+        Ok(())
+    }
+
+    fn read(&self) -> Result<String> {
+        let mut bytes = Vec::new();
+        let read = match &self.file {
+            Some(file) => std::fs::File::open(file)
+                .and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes))
+                .map_err(io(format!("reading {}", file.display()))),
+            None => std::io::stdin()
+                .take(MOST_BYTES)
+                .read_to_end(&mut bytes)
+                .map_err(io("reading standard input")),
+        };
+        read?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+fn print(diagnosis: &Diagnosis) {
+    let bytes = |bytes: u64| Bytes(bytes).to_string();
+    print_line(format_args!("Tensor    {}", diagnosis.tensor));
+    if !diagnosis.shape.is_empty() {
+        let size = diagnosis.bytes.map(|size| format!(" = {}", bytes(size)));
+        print_line(format_args!(
+            "Bytes     {}{}",
+            diagnosis.shape,
+            size.unwrap_or_default()
+        ));
+    }
+    if let Some(peak) = diagnosis.peak_bytes {
+        print_line(format_args!(
+            "At peak   {} with all that the call makes beside it",
+            bytes(peak)
+        ));
+    }
+    if let Some(asked) = diagnosis.asked_bytes {
+        print_line(format_args!("Asked     {}, by the message", bytes(asked)));
+    }
+    for assumed in &diagnosis.assumed {
+        print_line(format_args!("Assumed   {assumed}"));
+    }
+    if !diagnosis.seen.is_empty() {
+        print_line(format_args!("Seen      {}", diagnosis.seen));
+        print_line(format_args!("Why       {}", diagnosis.why));
+    }
+    for change in &diagnosis.there {
+        print_line(format_args!("There     {change}"));
+    }
+    if let Some(here) = &diagnosis.here {
+        print_line(format_args!(
+            "Here      {}\n          {} planned, for {}",
+            here.command,
+            Bytes(here.plan_bytes).rounded_up(),
+            here.sizes
+        ));
+    }
+    for other in &diagnosis.also {
+        let size = other.bytes.map(|size| format!(", {}", bytes(size)));
+        print_line(format_args!(
+            "Or        {}{}",
+            other.tensor,
+            size.unwrap_or_default()
+        ));
+    }
+}
