@@ -1,7 +1,9 @@
 //! [`Sizes`]: sizes of a run's steps and evaluations, their blocks of anchors, and the operations that they take.
 
+use std::ops::Range;
+
 use crate::base::error::Result;
-use crate::base::forecast::MiningMethod;
+use crate::base::forecast::{BatchChunk, MiningMethod};
 use crate::base::order;
 use crate::base::plan::MemoryPlan;
 use crate::data::{Dataset, Sides};
@@ -29,6 +31,8 @@ const UPLOAD_BYTES_PER_ROW: usize = 4 + size_of::<Row>();
 pub(super) struct Sizes {
     pub(super) widths: Vec<usize>,
     pub(super) batch: usize,
+    /// Rows of a batch that go through the head at once: all, or whole segments of those that a weight gradient is summed in.
+    pub(super) chunk: usize,
     pub(super) memory: usize,
     /// Blocks of anchors in steps with the memory, and in steps with the batch alone; `None` if a run has no such step.
     pub(super) with_memory: Option<Blocks>,
@@ -156,6 +160,7 @@ impl Sizes {
         Ok(Self {
             widths,
             batch,
+            chunk: batch,
             memory,
             with_memory,
             alone,
@@ -211,9 +216,29 @@ impl Sizes {
         self.head_operations() + self.anchors as f64 * of_an_anchor
     }
 
-    /// Floating-point operations of a step's forward and backward pass through the head.
+    /// Parts of a batch that go through the head one after the other.
+    pub(super) fn chunks(&self) -> impl DoubleEndedIterator<Item = Range<usize>> + use<> {
+        let (batch, chunk) = (self.batch, self.chunk);
+        let parts = 0..batch.div_ceil(chunk);
+        parts.map(move |part| part * chunk..batch.min((part + 1) * chunk))
+    }
+
+    /// Floating-point operations of a step's forward and backward pass through the head. Rows after the first chunk go forward
+    /// twice.
     pub(super) fn head_operations(&self) -> f64 {
-        self.batch as f64 * 3.0 * self.forward_operations()
+        (4 * self.batch - self.chunk) as f64 * self.forward_operations()
+    }
+
+    /// Cut of a batch for the head, and its cost; `None` if it goes through all at once.
+    pub(super) fn batch_chunk(&self, alone: bool) -> Option<BatchChunk> {
+        let twice = self.batch - self.chunk;
+        let more = twice as f64 * self.forward_operations();
+        (twice > 0).then(|| BatchChunk {
+            rows: self.chunk as u64,
+            batch: self.batch as u64,
+            twice: twice as u64,
+            more_operations: more / (self.usual_operations(alone) - more),
+        })
     }
 
     /// Floating-point operations of mining `rows` anchors.
