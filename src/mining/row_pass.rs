@@ -125,6 +125,8 @@ pub(crate) struct BlockInputs<'a> {
     pub(crate) slots: usize,
     /// The references are the anchors themselves.
     pub(crate) own: bool,
+    /// The anchors' gradient is added to what is there, by rows.
+    pub(crate) onto: bool,
     /// Offset of the step's report.
     pub(crate) report_first: usize,
     /// Offset of the histogram of pairs in the step's report, if it is wanted.
@@ -345,8 +347,8 @@ impl RowPass {
                 commands, block, weighing, references, kept, terms, first, report,
             );
         }
-        let kept = &self.kept;
-        anchor_gradient(commands, block, false, references, &kept.weights, gradient);
+        let weights = &self.kept.weights;
+        anchor_gradient(commands, block, turn.onto, references, weights, gradient);
     }
 
     /// Draws triplets from the kept pairs of a block, which are all pairs.
@@ -533,8 +535,8 @@ impl RowPass {
             turn.report_first,
             report,
         );
-        let references = turn.inputs.references;
-        anchor_gradient(commands, block, false, references, &kept.weights, gradient);
+        let (references, weights) = (turn.inputs.references, &kept.weights);
+        anchor_gradient(commands, block, turn.onto, references, weights, gradient);
     }
 
     /// Reference gradient of a block, if references learn: written, or with `onto` added to `gradient`.

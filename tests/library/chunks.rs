@@ -158,6 +158,53 @@ fn the_gradient_of_a_batch_in_chunks_is_that_of_the_whole_batch_to_the_bit() {
     }
 }
 
+/// Fails if a value is farther from the expected one than 1e-5 of the largest of all.
+fn assert_near(what: &str, found: &[LayerWeights], expected: &[LayerWeights]) {
+    for (found, expected) in found.iter().zip(expected) {
+        let (found, expected) = (&found.weight, &expected.weight);
+        let largest = expected
+            .iter()
+            .fold(0f32, |most, value| most.max(value.abs()));
+        let off = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
+        let off = off.fold(0f32, f32::max);
+        assert!(off <= 1e-5 * largest, "{what}: {off} of {largest}");
+    }
+}
+
+#[test]
+fn rows_of_a_batch_that_are_compared_with_each_other_need_not_all_be_compared_at_once() {
+    let sample = Rc::new(Dataset::sample("many-classes", 0).expect("is there"));
+    let alone = ["batch_size=2048", "memory_size=0", "hidden_layers=[24]"];
+    for (kind, sets) in ENGINES.into_iter().flat_map(|kind| {
+        [
+            &["loss.name=multi-similarity", "miner.name=multi-similarity"][..],
+            &["loss.name=nt-xent", "miner.name=none"],
+            &["miner.name=batch-hard"],
+            &["loss.swap=true"],
+        ]
+        .map(|sets| (kind, sets))
+    }) {
+        let config = alone
+            .iter()
+            .chain(sets)
+            .fold(sample.default_config(), |config: TrainConfig, set| {
+                config.with_set(set).expect("sets")
+            });
+        let smallest = least(room(kind, 256 * MIB), &sample, &config, |_| true);
+        // The similarities of all pairs, two other numbers of each, take 48 MiB.
+        assert!(smallest < 46 * MIB, "{sets:?}: {smallest} bytes");
+        let whole = train(kind, 256 * MIB, &sample, &config);
+        let found = train(kind, smallest, &sample, &config);
+        for (found, whole) in found.losses.iter().zip(&whole.losses) {
+            assert!(
+                (found - whole).abs() <= 1e-5 * whole,
+                "{sets:?}: {found}, {whole}"
+            );
+        }
+        assert_near(&format!("{sets:?}"), &found.weights, &whole.weights);
+    }
+}
+
 #[test]
 fn a_batch_of_4096_rows_through_2048_outputs_trains_in_64_mib() {
     let sample = Rc::new(Dataset::sample("many-classes", 0).expect("is there"));
@@ -170,6 +217,10 @@ fn a_batch_of_4096_rows_through_2048_outputs_trains_in_64_mib() {
         (EngineKind::Gpu, &[][..]),
         (EngineKind::Cpu, &[]),
         (EngineKind::Cpu, &["memory_size=0"]),
+        (
+            EngineKind::Cpu,
+            &["memory_size=0", "loss.name=nt-xent", "miner.name=none"],
+        ),
         (EngineKind::Cpu, &["loss.name=multi-similarity"]),
         (EngineKind::Cpu, &["loss.name=proxy-anchor"]),
     ] {

@@ -143,6 +143,27 @@ impl Sizes {
         })
     }
 
+    /// These sizes with a batch that goes through the head in this many parts or fewer, and as little else as can be at a time.
+    fn in_parts(&self, parts: usize) -> Self {
+        Self {
+            chunk: match parts {
+                1 => self.batch,
+                _ => self.batch.div_ceil(parts).next_multiple_of(SEGMENT),
+            },
+            steps_per_upload: 1,
+            alone: self.alone_if_scarce,
+            ..self.clone()
+        }
+    }
+
+    /// The most parts of a batch; without hidden layers there are no activations to keep.
+    fn most_parts(&self) -> usize {
+        match self.hidden_widths() {
+            [] => 1,
+            _ => self.batch.div_ceil(SEGMENT),
+        }
+    }
+
     /// The plan in which a batch goes through the head in the fewest parts that fit, of about as many rows, and one step is uploaded
     /// at a time. Evaluation gets the memory that is left with the smallest parts; they are made larger only beside it.
     fn fit_chunks(
@@ -152,19 +173,8 @@ impl Sizes {
         resident: bool,
         linear: Result<usize, Unfit>,
     ) -> Result<Fit> {
-        let in_parts = |parts: usize| Self {
-            chunk: match parts {
-                1 => self.batch,
-                _ => self.batch.div_ceil(parts).next_multiple_of(SEGMENT),
-            },
-            steps_per_upload: 1,
-            ..self.clone()
-        };
-        let most = match self.hidden_widths() {
-            // Without hidden layers there is nothing to keep.
-            [] => 1,
-            _ => self.batch.div_ceil(SEGMENT),
-        };
+        let in_parts = |parts: usize| self.in_parts(parts);
+        let most = self.most_parts();
         let smallest = in_parts(most).fit_whole(room, dataset, resident, linear)?;
         let outputs = smallest.linear.as_ref().ok().copied();
         let plan_of = |sizes: &Self| {
@@ -249,7 +259,8 @@ impl Sizes {
                 low = middle;
             }
         }
-        let how = self
+        let smallest = self.in_parts(self.most_parts());
+        let how = smallest
             .advice()
             .replacen("the budget", &format!("the budget to {high} MiB"), 1);
         let over = over.clone();

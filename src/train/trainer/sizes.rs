@@ -37,6 +37,8 @@ pub(super) struct Sizes {
     /// Blocks of anchors in steps with the memory, and in steps with the batch alone; `None` if a run has no such step.
     pub(super) with_memory: Option<Blocks>,
     pub(super) alone: Option<Blocks>,
+    /// The latter where memory is scarce: fewer rows at once, if miner and loss allow it.
+    pub(super) alone_if_scarce: Option<Blocks>,
     pub(super) path: MiningMethod,
     pub(super) work: RowWork,
     /// The most positives of a row within its batch.
@@ -63,6 +65,8 @@ pub(super) struct Sizes {
 pub(super) struct Blocks {
     /// Anchors of a block.
     pub(super) rows: usize,
+    /// The most of them that are looked at together.
+    pub(super) at_once: usize,
     /// The most references of an anchor: the memory, or the batch.
     references: usize,
     /// The most positives of an anchor.
@@ -142,17 +146,18 @@ impl Sizes {
             Operands::RowsWithProxies => (batch, count),
             Operands::ProxiesWithRows => (count, batch),
         };
-        let blocks = |references: usize, alone: bool| {
+        let blocks = |references: usize, alone: bool, scarce: bool| {
             // Steps with proxies draw from the rows of their batch.
             let rows = if alone { batch } else { references };
             let positives = sampler.most_of_a_class(rows).saturating_sub(1);
             let usual = positives.min(references.div_ceil(dataset.class_names.len().max(1)));
             let most = [usual, positives];
-            Blocks::new(&rule, anchors, references, most, outputs, alone)
+            Blocks::new(&rule, anchors, references, most, outputs, alone, scarce)
         };
-        let with_memory = (config.memory() > 0).then(|| blocks(memory, false));
+        let with_memory = (config.memory() > 0).then(|| blocks(memory, false, false));
         let alone = config.memory() == 0 || config.memory_start_step > 0;
-        let alone = alone.then(|| blocks(own_references, true));
+        let [alone, alone_if_scarce] =
+            [false, true].map(|scarce| alone.then(|| blocks(own_references, true, scarce)));
         let work = RowWork::of(&rule);
         for blocks in with_memory.iter().chain(&alone) {
             RowPass::check_draws(work, blocks.positives)?;
@@ -164,6 +169,7 @@ impl Sizes {
             memory,
             with_memory,
             alone,
+            alone_if_scarce,
             path: rule.path(),
             work,
             positives_of_batch: sampler.most_of_a_class(batch).saturating_sub(1),
@@ -192,6 +198,13 @@ impl Sizes {
             &self.with_memory
         };
         blocks.as_ref().expect("a run's steps are planned")
+    }
+
+    /// Tells if rows of a batch get their gradients as references of each other block by block, and so before all have theirs as
+    /// anchors.
+    pub(super) fn shares_by_blocks(&self, rule: &MiningRule, alone: bool) -> bool {
+        let own = alone && rule.operands() == Operands::Rows;
+        own && self.path == MiningMethod::Rows && self.blocks(alone).rows < self.anchors
     }
 
     /// The most references of an anchor.
@@ -300,14 +313,14 @@ impl Blocks {
         [usual, positives]: [usize; 2],
         dim: usize,
         alone: bool,
+        scarce: bool,
     ) -> Self {
         // In u64 throughout: a plan that is refused may be larger than what a browser can address.
         let segments = references.div_ceil(SEGMENT) as u64;
         let threshold_bytes = (size_of::<[u32; 2]>() + size_of::<u32>()) as u64;
+        let part_bytes = segments * 4 * part_stride(stride(dim)) as u64;
         let bytes_per_row = match rule {
-            MiningRule::Ranks(_) => {
-                segments * 4 * part_stride(stride(dim)) as u64 + positives as u64 * threshold_bytes
-            }
+            MiningRule::Ranks(_) => part_bytes + positives as u64 * threshold_bytes,
             MiningRule::Rows(_) => {
                 let block = BlockSizes {
                     rows: 1,
@@ -332,17 +345,27 @@ impl Blocks {
             }
             MiningRule::Rows(rule) => RowPass::dispatches(stride(dim), references, rule),
         };
-        let rows = match (BLOCK_BYTES / bytes_per_row.max(1)) as usize / OWNERS * OWNERS {
+        let in_a_block = |bytes: u64| {
+            let rows = (BLOCK_BYTES / bytes.max(1)) as usize / OWNERS * OWNERS;
+            rows.max(OWNERS).min(anchors)
+        };
+        let by_rows = rule.path() == MiningMethod::Rows;
+        let whole = !scarce || !by_rows || rule.looks_at_all() || rule.weighs_rows().is_some();
+        let own = alone && rule.operands() == Operands::Rows;
+        let rows = match in_a_block(bytes_per_row) {
             // A batch that is its own references needs the thresholds of all its rows at once.
-            _ if alone && rule.operands() == Operands::Rows => anchors,
+            _ if own && whole => anchors,
             // The gradient of a reference is added up over all rows of a block in one loop.
-            rows if rule.path() == MiningMethod::Rows => {
-                rows.max(OWNERS).min(anchors).min(MOST_STEPS)
-            }
-            rows => rows.max(OWNERS).min(anchors),
+            rows if by_rows => rows.min(MOST_STEPS),
+            rows => rows,
+        };
+        let at_once = match own && scarce && !by_rows {
+            true => in_a_block(part_bytes),
+            false => rows,
         };
         Self {
             rows,
+            at_once,
             references,
             positives,
             looked_at: rule.looked_at(positives as u64, references as u64),
@@ -354,7 +377,7 @@ impl Blocks {
     /// Sizes of a block that its buffers depend on.
     pub(super) fn sizes(&self) -> BlockSizes {
         BlockSizes {
-            rows: self.rows as u64,
+            rows: self.at_once as u64,
             references: self.references as u64,
             thresholds: self.rows as u64 * (self.positives as u64 + 1),
         }

@@ -172,6 +172,7 @@ impl Trainer {
                 key: place.key,
                 slots: drawn.slots.capacity,
                 own: drawn.alone,
+                onto: false,
                 report_first: place.report_first,
                 pairs: None,
                 given: None,
@@ -195,6 +196,12 @@ impl Trainer {
         drawn: &Drawn,
         last: bool,
     ) -> Result<()> {
+        let onto = self.setup.sizes.shares_by_blocks(&self.rule, drawn.alone);
+        if onto {
+            let floats = self.setup.sizes.batch * self.setup.sizes.stride();
+            let gradient = &mut self.train.gradient;
+            slices.upload(gradient, 0, &vec![0.0; floats]).await?;
+        }
         let TrainBuffers {
             embedded,
             batch,
@@ -223,6 +230,7 @@ impl Trainer {
             place,
             dim: self.model.embedding_size(),
             pairs: last.then_some(sizes.report_words()),
+            onto,
             given: weights.or(moved),
             pass: mining,
             report,
@@ -394,6 +402,8 @@ struct Mining<'a> {
     dim: usize,
     /// Offset of the histogram of pairs in the report, if pairs are counted.
     pairs: Option<usize>,
+    /// Gradients of anchors are added to those that they have as references of blocks before.
+    onto: bool,
     /// Row weights, or the boundary of the loss.
     given: Option<&'a DeviceVec<f32>>,
     pass: &'a mut MiningPass,
@@ -422,6 +432,7 @@ impl<'a> Mining<'a> {
             key: self.place.key,
             slots: self.drawn.slots.capacity,
             own: self.drawn.alone && self.rule.operands() == Operands::Rows,
+            onto: self.onto,
             report_first: self.place.report_first,
             pairs: self.pairs,
             given: self.given,
@@ -454,14 +465,14 @@ impl<'a> Mining<'a> {
             let rows = match before {
                 _ if by_rows_alone => left,
                 Some(rows) => rows,
-                None => self.at_once(slices, OWNERS, left),
+                None => self.at_once(slices, OWNERS, left.min(blocks.at_once)),
             };
             let turn = self.turn(anchor, rows);
             let (commands, gradient) = (slices.commands(), &mut *self.compared.gradient);
             self.pass
                 .mine(commands, self.rule, round, &turn, gradient, self.report);
             if by_rows_alone && round.is_last() {
-                self.share(slices, &turn);
+                self.share(slices, &turn).await?;
             }
             rounds.done(rows);
             let operations = self.operations_of_an_anchor() * rows as f64;
@@ -471,17 +482,33 @@ impl<'a> Mining<'a> {
     }
 
     /// Adds the gradient of a block's references, if they learn.
-    fn share(&mut self, slices: &mut Slices<'_>, turn: &BlockInputs<'_>) {
-        let (commands, pass) = (slices.commands(), &mut *self.pass);
-        match &mut self.compared.shared {
-            Some(shared) => pass.share(commands, self.rule, turn, turn.anchor > 0, shared),
-            // The block is the whole batch, and so are the references.
-            None => {
-                let gradient = &mut *self.compared.gradient;
-                pass.share(commands, self.rule, turn, true, gradient);
-                pass.share_swapped(commands, self.rule, turn, 0, gradient);
+    async fn share(&mut self, slices: &mut Slices<'_>, turn: &BlockInputs<'_>) -> Result<()> {
+        if let Some(shared) = &mut self.compared.shared {
+            let (commands, onto) = (slices.commands(), turn.anchor > 0);
+            self.pass.share(commands, self.rule, turn, onto, shared);
+            return Ok(());
+        }
+        let gradient = &mut *self.compared.gradient;
+        self.pass
+            .share(slices.commands(), self.rule, turn, true, gradient);
+        // One stretch if the block is the whole batch.
+        let stretches = match self.rule.swap() {
+            true => turn.block.references.div_ceil(turn.block.rows),
+            false => 0,
+        };
+        for stretch in 0..stretches {
+            let first = stretch * turn.block.rows;
+            if stretch > 0 {
+                let blocks = self.sizes.blocks(self.drawn.alone);
+                slices.reserve(blocks.dispatches as u32).await?;
+            }
+            self.pass
+                .share_swapped(slices.commands(), self.rule, turn, first, gradient);
+            if stretch > 0 {
+                slices.recorded(LEAST_OPERATIONS).await?;
             }
         }
+        Ok(())
     }
 
     /// Adds the gradient of the references by ranks, after all anchors: whole segments, whose sums are added one after the other,
