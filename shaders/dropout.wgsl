@@ -1,7 +1,8 @@
 // Dropout: a part of a layer's outputs, drawn anew each step, is set to 0.
 //
 //   value = 0 if draw(place) < threshold, else scale value           threshold = rate 2^32, scale = 1 / (1 - rate)
-//   draw(place) = mix(mix(place ^ key.x) ^ key.y)                    place: row * columns + column, padding included
+//   draw(place) = mix(mix(place ^ key.x) ^ key.y)                    place: row of the batch * columns + column,
+//                                                                    padding included
 //
 // drop   one invocation per vec4   values, in place: outputs in the forward pass, their gradient in the backward pass
 
@@ -13,6 +14,7 @@ struct Params {
   scale: f32,
   key_x: u32,      // tells layers, steps and seeds apart
   key_y: u32,
+  first: u32,      // vec4s of the batch's rows before
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -38,7 +40,7 @@ fn drop(
   if i >= params.count {
     return;
   }
-  let place = 4u * i + vec4u(0u, 1u, 2u, 3u);
+  let place = 4u * (params.first + i) + vec4u(0u, 1u, 2u, 3u);
   let draw = mix_bits(mix_bits(place ^ vec4u(params.key_x)) ^ vec4u(params.key_y));
   values[i] = select(params.scale * values[i], vec4f(), draw < vec4u(params.threshold));
 }

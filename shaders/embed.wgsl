@@ -28,24 +28,26 @@ var<workgroup> step_w: array<array<vec4f, WIDE + 1u>, STEP>;  // 8,320 bytes; on
 var<workgroup> made: array<array<f32, WIDE>, ROWS>;           // 1 KiB
 var<workgroup> parts: array<array<f32, PARTS>, ROWS>;         // 1 KiB
 
-/// Notes a row's length and its place in the memory.
+/// Notes the length of one of these rows and its place in the memory.
 fn note_row(row: u32, norm: f32) {
-  norms[row] = norm;
-  tags[slot(row)] = vec2u(batch[params.first + row].x, params.first_id + row);
+  let own = params.before + row;
+  norms[own] = norm;
+  tags[slot(row)] = vec2u(batch[params.first + own].x, params.first_id + own);
   if (bitcast<u32>(norm) & 0x7f800000u) == 0x7f800000u {
     atomicOr(&sticky[0], 1u);
   }
 }
 
 fn slot(row: u32) -> u32 {
-  return (params.cursor + row) % params.capacity;
+  return (params.cursor + params.before + row) % params.capacity;
 }
 
 /// Stores four values of a row over its length.
 fn store_unit(row: u32, column: u32, norm: f32) {
   if row < params.rows {
-    let value = unit[row * params.outputs + column] / max(norm, 1e-12);
-    unit[row * params.outputs + column] = value;
+    let at = (params.before + row) * params.outputs + column;
+    let value = unit[at] / max(norm, 1e-12);
+    unit[at] = value;
     bank[slot(row) * params.outputs + column] = value;
   }
 }
@@ -74,7 +76,7 @@ fn embed_and_store(
       chain_of_one(y0, y0, squared.x), chain_of_one(y1, y1, squared.y),
       chain_of_one(y2, y2, squared.z), chain_of_one(y3, y3, squared.w));
     // Until their lengths are there.
-    let at = row * params.outputs + column;
+    let at = (params.before + row) * params.outputs + column;
     unit[at] = y0;
     if row + 1u < params.rows { unit[at + params.outputs] = y1; }
     if row + 2u < params.rows { unit[at + 2u * params.outputs] = y2; }
@@ -142,7 +144,7 @@ fn embed_and_store_tile(
       made[y][x] = value;
       // Until its length is there.
       if row < params.rows {
-        unit_floats[row * outputs + output] = value;
+        unit_floats[(params.before + row) * outputs + output] = value;
       }
     }
     workgroupBarrier();  // these outputs are there
@@ -166,8 +168,9 @@ fn embed_and_store_tile(
     return;
   }
   for (var output = x; output < outputs; output += WIDE) {
-    let value = unit_floats[row * outputs + output] / max(norm, 1e-12);
-    unit_floats[row * outputs + output] = value;
+    let at = (params.before + row) * outputs + output;
+    let value = unit_floats[at] / max(norm, 1e-12);
+    unit_floats[at] = value;
     bank_floats[slot(row) * outputs + output] = value;
   }
   if x == 0u {

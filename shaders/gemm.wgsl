@@ -3,7 +3,7 @@
 //
 //   forward           y = x W^T + b, at least 0 if `relu`        one accumulator per result, k ascending
 //   input gradient    dx = dy W, 0 if x is not positive          one accumulator per result, k ascending
-//   weight gradient   dW = dy^T x, db = sum of dy                rows in segments of 256, ascending
+//   weight gradient   dW = dy^T x, db = sum of dy                rows in segments of 256, ascending; added to what is there if `onto`
 //
 // forward           y
 // weight_gradient   dW; those of the first column also db. A gradient that is 1e18 or more, infinite or NaN sets the sticky
@@ -33,6 +33,10 @@ struct Params {
   cursor: u32,    // the memory's next slot
   capacity: u32,  // the memory's slots
   first_id: u32,  // the id of the batch's first row
+  before: u32,    // rows of the batch before these
+  // In the gradients:
+  dy: u32,        // where dy begins, in vec4s
+  onto: u32,      // whether dW and db are added to those that are there
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -183,13 +187,19 @@ fn weights_of(i: u32) {
   if output >= params.outputs {
     return;
   }
+  let w = params.weights + output * 4u * params.inputs + column;
+  let b = params.weights + params.outputs * 4u * params.inputs + output;
   var dw = Block();
   var db = vec4f();
+  if params.onto != 0u {
+    dw = Block(result[w], result[w + params.inputs], result[w + 2u * params.inputs], result[w + 3u * params.inputs]);
+    db = result[b];
+  }
   for (var first = 0u; first < params.rows; first += SEGMENT) {
     var part = Block();
     var bias = vec4f();
     for (var row = first; row < min(first + SEGMENT, params.rows); row++) {
-      let dy = right[row * params.outputs + output];
+      let dy = right[params.dy + row * params.outputs + output];
       let x = left[row_of_x(row) * params.inputs + column];
       part.r0 = fma(dy.xxxx, x, part.r0);
       part.r1 = fma(dy.yyyy, x, part.r1);
@@ -204,14 +214,13 @@ fn weights_of(i: u32) {
   check(dw.r1);
   check(dw.r2);
   check(dw.r3);
-  let w = params.weights + output * 4u * params.inputs + column;
   result[w] = dw.r0;
   result[w + params.inputs] = dw.r1;
   result[w + 2u * params.inputs] = dw.r2;
   result[w + 3u * params.inputs] = dw.r3;
   if column == 0u {
     check(db);
-    result[params.weights + params.outputs * 4u * params.inputs + output] = db;
+    result[b] = db;
   }
 }
 
@@ -223,7 +232,7 @@ fn inputs_of(i: u32) {
     return;
   }
   let stride = params.inputs;
-  let dy = row_starts(row, params.outputs);
+  let dy = params.dy + row_starts(row, params.outputs);
   var dx = Block();
   for (var k = 0u; k < params.outputs; k++) {
     let w = params.weights + k * 4u * stride + column;
@@ -289,8 +298,19 @@ fn weights_of_group(g: u32, lane: u32) {
   let first_column = g % wide * 8u;
   let x = lane % SIDE;
   let y = lane / SIDE;
+  let result_output = 4u * first_output + y;
+  let result_column = 4u * first_column + 2u * x;
+  let outputs = 4u * params.outputs;
+  let inputs = 4u * params.inputs;
+  let w = 4u * params.weights + result_output * inputs + result_column;
+  let b = 4u * params.weights + outputs * inputs + result_output;
+  let is_result = result_output < outputs && result_column < inputs;
   var dw = vec2f();
   var db = 0.0;
+  if params.onto != 0u && is_result {
+    dw = vec2f(result_floats[w], result_floats[w + 1u]);
+    db = result_floats[b];
+  }
   for (var first = 0u; first < params.rows; first += SEGMENT) {
     let end = min(first + SEGMENT, params.rows);
     var part = vec2f();
@@ -302,7 +322,7 @@ fn weights_of_group(g: u32, lane: u32) {
       if lane < 4u * CHUNK {
         let row = min(start + lane / 4u, params.rows - 1u);
         let output = min(first_output + lane % 4u, params.outputs - 1u);
-        let dy = right[row * params.outputs + output];
+        let dy = right[params.dy + row * params.outputs + output];
         let at = lane % 4u * 4u;
         tile_left[lane / 4u][at] = dy.x;
         tile_left[lane / 4u][at + 1u] = dy.y;
@@ -320,18 +340,13 @@ fn weights_of_group(g: u32, lane: u32) {
     dw += part;
     db += bias;
   }
-  let output = 4u * first_output + y;
-  let column = 4u * first_column + 2u * x;
-  let outputs = 4u * params.outputs;
-  let inputs = 4u * params.inputs;
-  if output < outputs && column < inputs {
+  if is_result {
     check(vec4f(dw, 0.0, 0.0));
-    let w = 4u * params.weights + output * inputs + column;
     result_floats[w] = dw.x;
     result_floats[w + 1u] = dw.y;
-    if column == 0u {
+    if result_column == 0u {
       check(vec4f(db));
-      result_floats[4u * params.weights + outputs * inputs + output] = db;
+      result_floats[b] = db;
     }
   }
 }
@@ -352,7 +367,7 @@ fn inputs_of_group(g: u32, lane: u32) {
     if lane < 8u * SIDE {
       let row = min(first_row + lane / 8u, params.rows - 1u);
       let four = lane % 8u;
-      let dy = right[row * params.outputs + min(start / 4u + four, params.outputs - 1u)];
+      let dy = right[params.dy + row * params.outputs + min(start / 4u + four, params.outputs - 1u)];
       tile_left[4u * four][lane / 8u] = dy.x;
       tile_left[4u * four + 1u][lane / 8u] = dy.y;
       tile_left[4u * four + 2u][lane / 8u] = dy.z;

@@ -3,6 +3,8 @@
 //! A forecast is a pure function of the sizes, the room and the rate. The room decides how the work is cut; the rate only changes
 //! the predicted time. Neither changes a bit of the result.
 
+use std::fmt::{Display, Formatter};
+
 use serde::Serialize;
 
 use crate::base::error::{Error, Result};
@@ -52,6 +54,39 @@ pub struct Forecast {
     /// Method by which triplets are mined, if any are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<MiningMethod>,
+    /// Cut of each training batch, if its activations do not fit all at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch_chunk: Option<BatchChunk>,
+}
+
+/// Cut of a training batch for the head: each part is embedded, and embedded once more for its gradient.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, serde::Deserialize)]
+pub struct BatchChunk {
+    /// Rows of a part.
+    pub rows: u64,
+    /// Rows of the batch.
+    pub batch: u64,
+    /// Rows of the batch that are embedded twice: those of the first part are still there.
+    pub twice: u64,
+    /// Operations of the second time, over all others of a step.
+    pub more_operations: f64,
+}
+
+impl Display for BatchChunk {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            rows,
+            batch,
+            twice,
+            more_operations,
+        } = self;
+        write!(
+            f,
+            "A batch of {batch} goes through the head {rows} rows at a time, as the budget does not hold the activations of all; the \
+             gradient is that of the whole batch. {twice} rows of it go forward once more, {:.0} % more operations a step",
+            100.0 * more_operations
+        )
+    }
 }
 
 impl MiningMethod {

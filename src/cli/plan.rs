@@ -115,6 +115,9 @@ fn print(engine: &Engine, room: &Room, forecast: &Forecast) {
     if let Some(path) = forecast.path {
         print_line(format_args!("Triplets are mined by {}.", path.name()));
     }
+    if let Some(chunk) = forecast.batch_chunk {
+        print_line(format_args!("{chunk}."));
+    }
     print_line(format_args!(
         "It takes about {:.1} s: {} go to the device, in {} submits.",
         forecast.predicted_ms / 1e3,

@@ -26,10 +26,11 @@ impl Dropout {
     }
 }
 
-/// Drops from `values` `[rows, stride]` in place: from outputs in the forward pass, and from their gradient in the backward pass.
-pub fn drop(dropout: &Dropout, values: &mut [f32]) {
+/// Drops from `values` `[rows, stride]` in place, whose places begin at `first`: from outputs in the forward pass, and from their
+/// gradient in the backward pass.
+pub fn drop(dropout: &Dropout, first: u32, values: &mut [f32]) {
     let (threshold, scale) = (dropout.threshold(), dropout.scale());
-    for (value, place) in values.iter_mut().zip(0..) {
+    for (value, place) in values.iter_mut().zip(first..) {
         *value = if dropout.draw(place) < threshold {
             0.0
         } else {

@@ -4,14 +4,15 @@ use super::gemm::{self, Layer, Rows};
 use super::normalize::{self, Slots};
 use super::ranks::Row;
 
-/// Writes the unit embeddings of the rows of `batch` to `unit` and to their slots of the memory, and their lengths before to
-/// `norms`.
+/// Writes the unit embeddings of the rows of `batch` from `before` on to `unit` and to their slots of the memory, and their lengths
+/// before to `norms`.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn embed_and_store(
     layer: &Layer,
     x: &[f32],
     parameters: &[f32],
     batch: &[Row],
+    before: usize,
     slots: Slots,
     unit: &mut [f32],
     norms: &mut [f32],
@@ -19,6 +20,9 @@ pub fn embed_and_store(
     tags: &mut [[u32; 2]],
     status: &mut [u32],
 ) {
+    let (batch, norms) = (&batch[before..], &mut norms[before..]);
+    let unit = &mut unit[before * layer.outputs..];
+    let slots = slots.after(before);
     gemm::forward(layer, batch.len(), Rows::from(x), parameters, unit);
     normalize::store(layer.outputs, batch, slots, unit, norms, bank, tags, status);
 }

@@ -112,6 +112,7 @@ pub fn input_gradient(
         |row, o| dy[row * layer.outputs + o],
         Rows::from(weights),
         layer.inputs,
+        false,
         dx,
     );
     for (dx, x) in dx.iter_mut().zip(x) {
@@ -121,12 +122,13 @@ pub fn input_gradient(
     }
 }
 
-/// `dW = dy^T x` and `db = sum of dy`.
+/// `dW = dy^T x` and `db = sum of dy`; with `onto` added to those that are there.
 pub fn weight_gradient(
     layer: &Layer,
     rows: usize,
     x: Rows<'_>,
     dy: &[f32],
+    onto: bool,
     gradients: &mut [f32],
     status: &mut [u32],
 ) {
@@ -136,11 +138,13 @@ pub fn weight_gradient(
         |o, row| dy[row * layer.outputs + o],
         x,
         layer.inputs,
+        onto,
         dw,
     );
     for (o, db) in db.iter_mut().enumerate() {
         let column = dy[..rows * layer.outputs].chunks_exact(layer.outputs);
-        *db = column.map(|dy| dy[o]).sum();
+        let before = if onto { *db } else { -0.0 };
+        *db = column.fold(before, |sum, dy| sum + dy[o]);
     }
     // Written so that NaN counts as huge too.
     if !gradients[layer.weights..layer.end()]
@@ -152,12 +156,13 @@ pub fn weight_gradient(
 }
 
 /// `out[r][c] = sum over k of left(r, k) * right[k][c]` for `terms` of k and `columns` of c: a partial sum for every
-/// [`BLOCK`] terms, both ascending.
+/// [`BLOCK`] terms, both ascending. With `onto` the sums go on from those that are there.
 fn product(
     terms: usize,
     left: impl Fn(usize, usize) -> f32 + Copy + Send + Sync,
     right: Rows<'_>,
     columns: usize,
+    onto: bool,
     out: &mut [f32],
 ) {
     let most = rows_of_a_part(out.len() / columns, 2 * terms * out.len(), SEGMENT);
@@ -169,6 +174,7 @@ fn product(
             left: |r, k| left(first + r, k),
             right,
             columns,
+            onto,
             out,
         });
     });
@@ -179,6 +185,7 @@ struct Product<'a, L> {
     left: L,
     right: Rows<'a>,
     columns: usize,
+    onto: bool,
     out: &'a mut [f32],
 }
 
@@ -193,8 +200,14 @@ impl<L: Fn(usize, usize) -> f32> WithSimd for Product<'_, L> {
         let mut lanes = [[0.0; PANEL]; BLOCK];
         for c in (0..columns).step_by(PANEL) {
             let width = PANEL.min(columns - c);
+            if self.onto {
+                for (out, sums) in self.out.chunks_exact(columns).zip(&mut sums) {
+                    sums[..width].copy_from_slice(&out[c..c + width]);
+                }
+            }
             for first in (0..self.terms).step_by(BLOCK) {
                 let terms = BLOCK.min(self.terms - first);
+                let begins = first == 0 && !self.onto;
                 for (k, lanes) in lanes[..terms].iter_mut().enumerate() {
                     let at = self.right.number(first + k) * columns + c;
                     lanes[..width].copy_from_slice(&self.right.values[at..at + width]);
@@ -203,7 +216,7 @@ impl<L: Fn(usize, usize) -> f32> WithSimd for Product<'_, L> {
                     let last = sums.len() - 1;
                     let value =
                         |i: usize, k: usize| (self.left)(step * STEP + i.min(last), first + k);
-                    add_block(simd, &lanes[..terms], value, sums, first == 0);
+                    add_block(simd, &lanes[..terms], value, sums, begins);
                 }
             }
             for (out, sums) in self.out.chunks_exact_mut(columns).zip(&sums) {

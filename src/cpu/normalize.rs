@@ -17,6 +17,17 @@ pub struct Slots {
     pub first_id: u32,
 }
 
+impl Slots {
+    /// Slots of the rows that come after so many.
+    pub fn after(self, rows: usize) -> Self {
+        Self {
+            cursor: (self.cursor + rows) % self.capacity,
+            first_id: self.first_id.wrapping_add(rows as u32),
+            ..self
+        }
+    }
+}
+
 /// Writes each row over its length to `unit`.
 pub fn normalize(rows: &[f32], stride: usize, unit: &mut [f32]) {
     for (row, unit) in rows.chunks_exact(stride).zip(unit.chunks_exact_mut(stride)) {

@@ -1,5 +1,7 @@
 //! The last layer of a head on a batch: unit embeddings, and their copies in the memory.
 
+use std::ops::Range;
+
 use super::gemm::{self, Layer};
 use super::normalize::{Bank, Slots};
 use super::ranks::Row;
@@ -33,19 +35,20 @@ pub static EMBED_AND_STORE_TILE: Kernel = Kernel {
     ..EMBED_AND_STORE
 };
 
-/// Computes a batch's embeddings over their length, `unit`, from the rows `x` that the layer takes, and stores copies of them in
-/// the memory, with the labels of `batch[first ..]`: [`gemm::forward`] and [`super::normalize::store`], bit for bit.
+/// Computes the embeddings of these `rows` of a batch over their length, `unit`, from the rows `x` that the layer takes, and stores
+/// copies of them in the memory, with the labels of `batch[first ..]`: [`gemm::forward`] and [`super::normalize::store`], bit for
+/// bit. `slots` are those of the whole batch.
 ///
 /// A row whose length is not finite sets `status[0]`; no kernel clears it.
 ///
 /// # Shapes
-/// `x`: `[rows, inputs]` · `unit`: `[rows, outputs]` · `norms`: `[rows]`, the lengths before
+/// `x`: `[rows, inputs]` · `unit`: `[batch, outputs]` · `norms`: `[batch]`, the lengths before
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn embed_and_store(
     commands: &mut Commands,
     layer: &Layer,
     shape: Shape,
-    rows: usize,
+    rows: Range<usize>,
     x: &DeviceVec<f32>,
     parameters: &DeviceVec<f32>,
     batch: &DeviceVec<Row>,
@@ -65,7 +68,8 @@ pub fn embed_and_store(
                 cursor: index(slots.cursor),
                 capacity: index(slots.capacity),
                 first_id: slots.first_id,
-                ..gemm::params(layer, rows)
+                before: index(rows.start),
+                ..gemm::params(layer, rows.len())
             },
             &[
                 x.binding(),
@@ -77,16 +81,17 @@ pub fn embed_and_store(
                 bank.tags.binding(),
                 status.binding(),
             ],
-            rows.div_ceil(ROWS) as u64,
+            rows.len().div_ceil(ROWS) as u64,
         ),
         Commands::Cpu(calls) => {
             *calls += 1;
-            let batch = &batch.slice()[first..first + rows];
+            let batch = &batch.slice()[first..first + rows.end];
             cpu::embed::embed_and_store(
                 layer,
                 x.slice(),
                 parameters.slice(),
                 batch,
+                rows.start,
                 slots,
                 unit.slice_mut(),
                 norms.slice_mut(),

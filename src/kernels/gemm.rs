@@ -109,6 +109,28 @@ impl<'a> Input<'a> {
     }
 }
 
+/// The gradient of a layer's outputs.
+#[derive(Clone, Copy, Debug)]
+pub struct OutputGradient<'a> {
+    /// A matrix `[_, outputs]`.
+    pub values: &'a DeviceVec<f32>,
+    /// The first row of it that counts.
+    pub first: usize,
+}
+
+impl<'a> From<&'a DeviceVec<f32>> for OutputGradient<'a> {
+    fn from(values: &'a DeviceVec<f32>) -> Self {
+        Self { values, first: 0 }
+    }
+}
+
+impl<'a> OutputGradient<'a> {
+    /// The rows of the CPU side.
+    fn rows(&self, layer: &Layer) -> &'a [f32] {
+        &self.values.slice()[self.first * layer.outputs..]
+    }
+}
+
 /// The uniform of this kernel and of `embed`.
 #[repr(C)]
 #[derive(Clone, Copy, Default, Pod, Zeroable)]
@@ -124,6 +146,9 @@ pub(super) struct Params {
     pub(super) cursor: u32,
     pub(super) capacity: u32,
     pub(super) first_id: u32,
+    pub(super) before: u32,
+    pub(super) dy: u32,
+    pub(super) onto: u32,
 }
 
 pub(super) fn params(layer: &Layer, rows: usize) -> Params {
@@ -188,7 +213,8 @@ fn weight_groups(layer: &Layer, shape: Shape) -> u64 {
     groups(shape, kernel, [16, 32], layer.outputs, layer.inputs)
 }
 
-/// Computes `dW = dy^T x` and `db = sum of dy` into the layer's place in `gradients`.
+/// Computes `dW = dy^T x` and `db = sum of dy` into the layer's place in `gradients`; with `onto` it adds them to those of the rows
+/// before. As many rows before as whole [`super::ranks::SEGMENT`]s give the same bits as all rows at once.
 ///
 /// A gradient of 1e18 or more, or NaN, sets `status[0]`; no kernel clears it.
 ///
@@ -201,7 +227,8 @@ pub fn weight_gradient(
     shape: Shape,
     rows: usize,
     x: Input<'_>,
-    dy: &DeviceVec<f32>,
+    dy: OutputGradient<'_>,
+    onto: bool,
     gradients: &mut DeviceVec<f32>,
     status: &mut DeviceVec<u32>,
 ) {
@@ -210,11 +237,15 @@ pub fn weight_gradient(
             let [left, numbers] = x.bindings();
             gpu.dispatch(
                 shape.choose(&WEIGHT_GRADIENT, &WEIGHT_GRADIENT_TILE),
-                &params_of(layer, rows, x),
+                &Params {
+                    dy: vec4s(dy.first * layer.outputs),
+                    onto: u32::from(onto),
+                    ..params_of(layer, rows, x)
+                },
                 &[
                     left,
                     numbers,
-                    dy.binding(),
+                    dy.values.binding(),
                     gradients.binding(),
                     status.binding(),
                 ],
@@ -223,9 +254,9 @@ pub fn weight_gradient(
         }
         Commands::Cpu(calls) => {
             *calls += 1;
-            let (x, dy) = (x.rows(), dy.slice());
+            let (x, dy) = (x.rows(), dy.rows(layer));
             let gradients = gradients.slice_mut();
-            cpu::gemm::weight_gradient(layer, rows, x, dy, gradients, status.slice_mut());
+            cpu::gemm::weight_gradient(layer, rows, x, dy, onto, gradients, status.slice_mut());
         }
     }
 }
@@ -241,8 +272,9 @@ pub fn backward(
     shape: Shape,
     rows: usize,
     x: &DeviceVec<f32>,
-    dy: &DeviceVec<f32>,
+    dy: OutputGradient<'_>,
     parameters: &DeviceVec<f32>,
+    onto: bool,
     gradients: &mut DeviceVec<f32>,
     status: &mut DeviceVec<u32>,
     dx: &mut DeviceVec<f32>,
@@ -253,6 +285,8 @@ pub fn backward(
             let weight_groups = weight_groups(layer, shape);
             let params = Params {
                 weight_groups: index(weight_groups as usize),
+                dy: vec4s(dy.first * layer.outputs),
+                onto: u32::from(onto),
                 ..params(layer, rows)
             };
             let input_groups = groups(shape, &BACKWARD, [16, 32], rows, layer.inputs);
@@ -262,7 +296,7 @@ pub fn backward(
                 &[
                     left,
                     numbers,
-                    dy.binding(),
+                    dy.values.binding(),
                     gradients.binding(),
                     status.binding(),
                     parameters.binding(),
@@ -274,9 +308,9 @@ pub fn backward(
         Commands::Cpu(calls) => {
             *calls += 1;
             let rows_of_x = Input::from(x).rows();
-            let (x, dy, status) = (x.slice(), dy.slice(), status.slice_mut());
+            let (x, dy, status) = (x.slice(), dy.rows(layer), status.slice_mut());
             let gradients = gradients.slice_mut();
-            cpu::gemm::weight_gradient(layer, rows, rows_of_x, dy, gradients, status);
+            cpu::gemm::weight_gradient(layer, rows, rows_of_x, dy, onto, gradients, status);
             cpu::gemm::input_gradient(layer, rows, dy, parameters.slice(), x, dx.slice_mut());
         }
     }

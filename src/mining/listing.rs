@@ -119,6 +119,7 @@ impl ListingSpec {
             operations,
             predicted_ms: rate.ms(operations, traffic_bytes),
             path: None,
+            batch_chunk: None,
         })
     }
 

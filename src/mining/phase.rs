@@ -278,6 +278,7 @@ impl MiningSpec {
             key: [0; 2],
             slots: self.references,
             own: self.own,
+            onto: false,
             report_first: 0,
             pairs: None,
             given: None,

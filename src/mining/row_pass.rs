@@ -125,6 +125,8 @@ pub(crate) struct BlockInputs<'a> {
     pub(crate) slots: usize,
     /// The references are the anchors themselves.
     pub(crate) own: bool,
+    /// The anchors' gradient is added to what is there, by rows.
+    pub(crate) onto: bool,
     /// Offset of the step's report.
     pub(crate) report_first: usize,
     /// Offset of the histogram of pairs in the step's report, if it is wanted.
@@ -347,8 +349,8 @@ impl RowPass {
                 commands, block, weighing, references, kept, terms, first, report,
             );
         }
-        let kept = &self.kept;
-        anchor_gradient(commands, block, false, references, &kept.weights, gradient);
+        let weights = &self.kept.weights;
+        anchor_gradient(commands, block, block_inputs.onto, references, weights, gradient);
     }
 
     /// Draws triplets from the kept pairs of a block, which are all pairs.
@@ -573,8 +575,15 @@ impl RowPass {
             block_inputs.report_first,
             report,
         );
-        let references = block_inputs.inputs.references;
-        anchor_gradient(commands, block, false, references, &kept.weights, gradient);
+        let (references, weights) = (block_inputs.inputs.references, &kept.weights);
+        anchor_gradient(
+            commands,
+            block,
+            block_inputs.onto,
+            references,
+            weights,
+            gradient,
+        );
     }
 
     /// Reference gradient of a block, if references learn: written, or with `onto` added to `gradient`.

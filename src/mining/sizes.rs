@@ -119,6 +119,7 @@ impl MiningSpec {
             operations,
             predicted_ms: rate.ms(operations, traffic_bytes),
             path: Some(self.path),
+            batch_chunk: None,
         })
     }
 

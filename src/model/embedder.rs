@@ -103,6 +103,7 @@ impl Embedder {
             operations,
             predicted_ms: rate.ms(operations, traffic_bytes),
             path: None,
+            batch_chunk: None,
         })
     }
 

@@ -3,6 +3,8 @@
 //! Takes batches of features, gives rows that [`crate::kernels::normalize`] brings to unit length. Weights are initialized as
 //! torch's `nn.Linear` initializes them.
 
+use std::ops::Range;
+
 use rand::RngExt as _;
 
 use crate::base::error::Result;
@@ -11,7 +13,7 @@ use crate::base::plan::MemoryPlan;
 use crate::base::rng;
 use crate::engine::{Commands, DeviceVec, Engine, Workspace};
 use crate::kernels::dropout::{self, Dropout};
-use crate::kernels::gemm::{self, Input, Layer};
+use crate::kernels::gemm::{self, Input, Layer, OutputGradient};
 use crate::kernels::normalize::{self, Bank, Slots};
 use crate::kernels::ranks::Row;
 use crate::kernels::tile::Shape;
@@ -314,12 +316,12 @@ impl EmbeddingModel {
         self.widths.first().copied().unwrap_or(0)
     }
 
-    /// Computes the embeddings of `rows` rows, not yet of unit length.
+    /// Computes the outputs of as many layers as there are `outputs` for these rows of a batch.
     fn forward(
         &self,
         commands: &mut Commands,
         mode: Mode,
-        rows: usize,
+        rows: &Range<usize>,
         input: Input<'_>,
         outputs: &mut [DeviceVec<f32>],
     ) {
@@ -331,13 +333,13 @@ impl EmbeddingModel {
                 commands,
                 layer,
                 self.shape,
-                rows,
+                rows.len(),
                 input,
                 &self.parameters,
                 output,
             );
             if let Some(dropped) = self.dropped(i, mode) {
-                dropout::drop(commands, &dropped, rows, layer.outputs, output);
+                dropout::drop(commands, &dropped, rows.clone(), layer.outputs, output);
             }
         }
     }
@@ -348,21 +350,21 @@ impl EmbeddingModel {
         self.forward(
             commands,
             Mode::Eval,
-            rows,
+            &(0..rows),
             Input::from(&*input),
             &mut outputs.0,
         );
     }
 
-    /// Computes the unit-length embeddings of a training batch, and stores copies of them in the memory with the labels of
-    /// `batch[first ..]`. `hidden` receives the outputs of the layers before the last. An embedding whose length is not finite sets
-    /// `status[0]`.
+    /// Computes the unit-length embeddings of these `rows` of a training batch, and stores copies of them in the memory with the
+    /// labels of `batch[first ..]`. `hidden` receives the outputs of the layers before the last. An embedding whose length is not
+    /// finite sets `status[0]`. Of a head without a hidden layer the whole batch goes at once.
     #[expect(clippy::too_many_arguments, reason = "what a batch passes through")]
     pub(crate) fn embed_and_store(
         &self,
         commands: &mut Commands,
         step: u64,
-        rows: usize,
+        rows: Range<usize>,
         input: Input<'_>,
         hidden: &mut Activations,
         batch: &DeviceVec<Row>,
@@ -373,7 +375,7 @@ impl EmbeddingModel {
         status: &mut DeviceVec<u32>,
     ) {
         let Embedded { unit, norms } = embedded;
-        self.forward(commands, Mode::Train(step), rows, input, &mut hidden.0);
+        self.forward(commands, Mode::Train(step), &rows, input, &mut hidden.0);
         let layer = self.layers.last().expect("a model has a layer");
         let (shape, parameters) = (self.shape, &self.parameters);
         match hidden.0.last() {
@@ -382,6 +384,8 @@ impl EmbeddingModel {
                 bank, status,
             ),
             None => {
+                debug_assert_eq!(rows.start, 0, "nothing is kept of no layers");
+                let rows = rows.end;
                 gemm::forward(commands, layer, shape, rows, input, parameters, unit);
                 let stride = layer.outputs;
                 normalize::store(
@@ -391,14 +395,26 @@ impl EmbeddingModel {
         }
     }
 
-    /// Computes the gradients of all parameters from the embeddings' gradient, `[rows, stride]`, after [`EmbeddingModel::embed_and_store`]
-    /// in the same step.
+    /// Computes the outputs of the layers before the last again, as [`EmbeddingModel::embed_and_store`] did in the same step.
+    pub(crate) fn activate(
+        &self,
+        commands: &mut Commands,
+        step: u64,
+        rows: &Range<usize>,
+        input: Input<'_>,
+        hidden: &mut Activations,
+    ) {
+        self.forward(commands, Mode::Train(step), rows, input, &mut hidden.0);
+    }
+
+    /// Computes the gradients of all parameters from the gradient of these `rows` of the batch's embeddings, `[batch, stride]`, after
+    /// [`EmbeddingModel::embed_and_store`] or [`EmbeddingModel::activate`] of the same rows. They are added to those of the rows before.
     #[expect(clippy::too_many_arguments, reason = "what it takes and gives")]
     pub(crate) fn backward(
         &self,
         commands: &mut Commands,
         step: u64,
-        rows: usize,
+        rows: &Range<usize>,
         input: Input<'_>,
         hidden: &Activations,
         embedding_gradient: &DeviceVec<f32>,
@@ -409,12 +425,17 @@ impl EmbeddingModel {
             status,
             between,
         } = gradients;
+        let (count, onto) = (rows.len(), rows.start > 0);
         for (i, layer) in self.layers.iter().enumerate().rev() {
             let (before, after) = between.split_at_mut(i);
-            let dy = after.first().unwrap_or(embedding_gradient);
+            let last = OutputGradient {
+                values: embedding_gradient,
+                first: rows.start,
+            };
+            let dy = after.first().map_or(last, OutputGradient::from);
             let Some(dx) = before.last_mut() else {
                 gemm::weight_gradient(
-                    commands, layer, self.shape, rows, input, dy, parameters, status,
+                    commands, layer, self.shape, count, input, dy, onto, parameters, status,
                 );
                 continue;
             };
@@ -422,16 +443,17 @@ impl EmbeddingModel {
                 commands,
                 layer,
                 self.shape,
-                rows,
+                count,
                 &hidden.0[i - 1],
                 dy,
                 &self.parameters,
+                onto,
                 parameters,
                 status,
                 dx,
             );
             if let Some(dropped) = self.dropped(i - 1, Mode::Train(step)) {
-                dropout::drop(commands, &dropped, rows, layer.inputs, dx);
+                dropout::drop(commands, &dropped, rows.clone(), layer.inputs, dx);
             }
         }
     }

@@ -89,6 +89,11 @@ impl FeatureStore {
         slices.upload(&mut self.numbers, 0, &places).await
     }
 
+    /// All features are on the engine.
+    pub(crate) fn is_resident(&self) -> bool {
+        self.resident
+    }
+
     /// Columns of a row.
     pub(crate) fn dim(&self) -> usize {
         self.dim

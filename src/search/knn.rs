@@ -150,6 +150,7 @@ impl KnnSpec {
             operations,
             predicted_ms: rate.ms(operations, traffic_bytes),
             path: None,
+            batch_chunk: None,
         })
     }
 

@@ -161,14 +161,16 @@ impl Trainer {
         config: TrainConfig,
         centres: bool,
     ) -> Result<Self> {
-        let setup = Setup::new(&dataset, &config)?;
-        let sizes = &setup.sizes;
+        let mut setup = Setup::new(&dataset, &config)?;
         let Fit {
+            sizes,
             plan,
             resident,
             linear,
             cut,
-        } = sizes.fit(&engine.room(), &dataset)?;
+        } = setup.sizes.fit(&engine.room(), &dataset)?;
+        setup.sizes = sizes;
+        let sizes = &setup.sizes;
         let files = sizes.kernels(&config);
         engine
             .prepare(kernels::used_of(engine.info(), &files))
@@ -377,13 +379,17 @@ impl Trainer {
                 self.check_positives(&next)?;
                 drawn.push(next);
             }
-            self.features.stage(slices, &self.dataset, numbers).await?;
+            if !self.stages_chunks() {
+                self.features.stage(slices, &self.dataset, numbers).await?;
+            }
             slices.upload(&mut self.train.batch, 0, &rows).await?;
             let zeros = vec![0; (drawn.len() - first) * words + PAIRS];
             slices.upload(&mut self.train.report, 0, &zeros).await?;
-            for (i, drawn) in drawn.iter().enumerate().skip(first) {
-                let last = i + 1 == steps;
-                self.record(slices, i - first, i, drawn, last).await?;
+            let of_steps = drawn[first..].iter().zip(numbers.chunks_exact(batch));
+            for (i, (drawn, numbers)) in of_steps.enumerate() {
+                let ahead = first + i;
+                let last = ahead + 1 == steps;
+                self.record(slices, i, ahead, numbers, drawn, last).await?;
             }
             let report = &self.train.report;
             reports.push(slices.fetch(report, 0, zeros.len() as u64).await?);

@@ -894,6 +894,22 @@ fn plan_says_what_a_command_would_hold_and_runs_nothing() {
     let plan = json(&[&["plan", "evaluate"][..], &evaluation].concat());
     let run = json(&[&["evaluate"][..], &evaluation].concat());
     assert_eq!(plan["memory"]["total_bytes"], run["memory"]["peak_bytes"]);
+    let large = args(
+        "plan train --data sample:many-classes --budget 64MiB --set batch_size=4096 --set memory_size=4096 \
+         --set hidden_layers=[2048]",
+        &[],
+    );
+    let plan = json(&large);
+    let chunk = &plan["batch_chunk"];
+    assert_eq!(
+        (&chunk["batch"], &plan["fits"]),
+        (&4096.into(), &true.into())
+    );
+    let rows = chunk["rows"].as_u64().expect("a number");
+    assert!(rows % 256 == 0 && chunk["twice"] == 4096 - rows);
+    let printed = String::from_utf8(on_cpu(&large).stdout).expect("UTF-8");
+    let said = format!("A batch of 4096 goes through the head {rows} rows at a time");
+    assert!(printed.contains(&said), "{printed}");
     let refused = refusal(&[&["plan", "evaluate", "--budget", "1KiB"][..], &evaluation].concat());
     assert!(refused.starts_with("\"evaluation\" needs"), "{refused}");
 }

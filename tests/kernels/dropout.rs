@@ -10,7 +10,7 @@ fn kept(dropout: Dropout) -> Vec<bool> {
     let masks = engines().into_iter().map(|engine| {
         let mut values = vector(&engine, &vec![1f32; ROWS * STRIDE], 4);
         let mut commands = engine.commands();
-        drop(&mut commands, &dropout, ROWS, STRIDE, &mut values);
+        drop(&mut commands, &dropout, 0..ROWS, STRIDE, &mut values);
         engine.submit(commands);
         let values = read(&engine, &values, ROWS * STRIDE);
         let scale = 1.0 / (1.0 - dropout.rate);
@@ -64,6 +64,29 @@ fn each_output_is_dropped_with_the_same_chance_whatever_else_is_dropped() {
             assert_part("keys", agreement(&mask, &of(key)), both, places);
         }
         assert_eq!(mask, of([1, 2]));
+    }
+}
+
+#[test]
+fn a_row_has_its_mask_whichever_rows_come_with_it() {
+    let dropout = Dropout {
+        rate: 0.3,
+        key: [1, 2],
+    };
+    let whole = kept(dropout);
+    for engine in engines() {
+        for rows in [0..5, 5..ROWS, 95..ROWS] {
+            let count = rows.len() * STRIDE;
+            let mut values = vector(&engine, &vec![1f32; count], 4);
+            let mut commands = engine.commands();
+            drop(&mut commands, &dropout, rows.clone(), STRIDE, &mut values);
+            engine.submit(commands);
+            let mask: Vec<bool> = read(&engine, &values, count)
+                .iter()
+                .map(|value| *value > 0.0)
+                .collect();
+            assert_eq!(mask, whole[rows.start * STRIDE..][..count], "{rows:?}");
+        }
     }
 }
 

@@ -63,8 +63,8 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Buffers after one kernel of a shape, or after two kernels.
-    fn left(&self, shape: Option<Shape>) -> Left {
+    /// Buffers after one kernel of a shape, which takes so many rows at once, the last ones first; or after two kernels.
+    fn left(&self, shape: Option<(Shape, usize)>) -> Left {
         let Self {
             engine,
             layer,
@@ -91,23 +91,36 @@ impl<'a> Case<'a> {
             tags: vector(engine, &vec![[7u32; 2]; capacity], 0),
         };
         let mut status = vector(engine, &[0u32], 0);
+        let at_once = shape.map_or(rows, |(_, at_once)| at_once);
+        let parts: Vec<_> = (0..rows)
+            .step_by(at_once)
+            .map(|first| {
+                let own = first..rows.min(first + at_once);
+                let x = &self.x[first * layer.inputs..own.end * layer.inputs];
+                (vector(engine, x, 0), own)
+            })
+            .collect();
         let mut commands = engine.commands();
         match shape {
-            Some(shape) => embed::embed_and_store(
-                &mut commands,
-                &layer,
-                shape,
-                rows,
-                &x,
-                &parameters,
-                &batch,
-                3,
-                slots,
-                &mut unit,
-                &mut norms,
-                &mut bank,
-                &mut status,
-            ),
+            Some((shape, _)) => {
+                for (x, own) in parts.iter().rev() {
+                    embed::embed_and_store(
+                        &mut commands,
+                        &layer,
+                        shape,
+                        own.clone(),
+                        x,
+                        &parameters,
+                        &batch,
+                        3,
+                        slots,
+                        &mut unit,
+                        &mut norms,
+                        &mut bank,
+                        &mut status,
+                    );
+                }
+            }
             None => {
                 let x = Input::from(&x);
                 forward(
@@ -155,7 +168,10 @@ fn a_batch_is_embedded_and_stored_as_the_layer_and_the_normalization_would_do_it
             assert_close("unit", &apart.unit, &unit, 1e-5);
             assert_eq!(apart.status, [0]);
             for way in Shape::ALL {
-                assert_eq!(case.left(Some(way)), apart, "{shape:?}, {way:?}");
+                for at_once in [usize::MAX, 4, 3] {
+                    let left = case.left(Some((way, at_once.min(case.rows))));
+                    assert_eq!(left, apart, "{shape:?}, {way:?}, {at_once}");
+                }
             }
         }
     }
@@ -170,7 +186,7 @@ fn a_batch_row_without_a_finite_length_sets_the_status() {
         {
             let mut case = Case::new(&engine, (6, 8, 12));
             case.x[41] = bad;
-            let left = case.left(Some(shape));
+            let left = case.left(Some((shape, 6)));
             assert_eq!(left.status, [1], "{bad}, {shape:?}");
             assert!(!left.norms[5].is_finite() && left.norms[4].is_finite());
         }

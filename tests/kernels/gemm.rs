@@ -1,4 +1,4 @@
-use nearfar::kernels::gemm::{Input, Layer, backward, forward, weight_gradient};
+use nearfar::kernels::gemm::{Input, Layer, OutputGradient, backward, forward, weight_gradient};
 use nearfar::kernels::stride;
 use nearfar::kernels::tile::Shape;
 use nearfar::reference;
@@ -160,7 +160,8 @@ fn weight_gradient_sums_over_rows_and_the_input_gradient_passes_where_the_input_
                         shape,
                         rows,
                         x,
-                        &dy,
+                        (&dy).into(),
+                        false,
                         &mut on,
                         &mut status,
                     );
@@ -183,8 +184,9 @@ fn weight_gradient_sums_over_rows_and_the_input_gradient_passes_where_the_input_
                     shape,
                     rows,
                     &x,
-                    &dy,
+                    (&dy).into(),
                     &parameters,
+                    false,
                     &mut on,
                     &mut status,
                     &mut dx,
@@ -200,6 +202,94 @@ fn weight_gradient_sums_over_rows_and_the_input_gradient_passes_where_the_input_
                 }
                 assert_eq!(*first_dx, actual, "{shape:?}");
                 assert_eq!(read(&engine, &status, 1), [0]);
+            }
+        }
+    }
+}
+
+#[test]
+fn gradients_of_whole_segments_of_rows_add_up_to_the_same_bits() {
+    let rows = 3 * 256 + 37;
+    for engine in engines() {
+        for (inputs, outputs) in [(7, 5), (36, 20)] {
+            let mut rng = rng(inputs as u64);
+            let layer = Layer {
+                inputs: stride(inputs),
+                outputs: stride(outputs),
+                weights: 4,
+                relu: false,
+            };
+            let x = random_rows(&mut rng, rows, inputs);
+            let all_x = vector(&engine, &x, 0);
+            let dy = vector(&engine, &random_rows(&mut rng, rows, outputs), 0);
+            let parameters = vector(&engine, &vec![0.5f32; layer.end()], 0);
+            let numbers: Vec<u32> = (0..rows as u32).collect();
+            let numbers = vector(&engine, &numbers, 0);
+            let of = |shape: Shape, chunk: usize, with_inputs: bool| {
+                let mut gradients = output(&engine, layer.end());
+                let mut status = vector(&engine, &[0u32], 0);
+                // Rows of each chunk, their number, and their dx.
+                let mut chunks: Vec<_> = x
+                    .chunks(chunk * layer.inputs)
+                    .map(|x| {
+                        let (dx, count) = (output(&engine, x.len()), x.len() / layer.inputs);
+                        (vector(&engine, x, 0), count, dx)
+                    })
+                    .collect();
+                let mut commands = engine.commands();
+                for (i, (x, count, dx)) in chunks.iter_mut().enumerate() {
+                    let first = i * chunk;
+                    let (dy, onto) = (OutputGradient { values: &dy, first }, first > 0);
+                    if with_inputs {
+                        backward(
+                            &mut commands,
+                            &layer,
+                            shape,
+                            *count,
+                            x,
+                            dy,
+                            &parameters,
+                            onto,
+                            &mut gradients,
+                            &mut status,
+                            dx,
+                        );
+                    } else {
+                        let x = Input {
+                            values: &all_x,
+                            chosen: Some((&numbers, first)),
+                        };
+                        weight_gradient(
+                            &mut commands,
+                            &layer,
+                            shape,
+                            *count,
+                            x,
+                            dy,
+                            onto,
+                            &mut gradients,
+                            &mut status,
+                        );
+                    }
+                }
+                engine.submit(commands);
+                let gradients = read(&engine, &gradients, layer.end())[4..].to_vec();
+                let dx: Vec<f32> = match with_inputs {
+                    true => chunks
+                        .iter()
+                        .flat_map(|(_, count, dx)| read(&engine, dx, count * layer.inputs))
+                        .collect(),
+                    false => Vec::new(),
+                };
+                (gradients, dx)
+            };
+            for shape in Shape::ALL {
+                for with_inputs in [false, true] {
+                    let whole = of(shape, rows, with_inputs);
+                    for chunk in [256, 512, 768] {
+                        assert_eq!(of(shape, chunk, with_inputs), whole, "{shape:?}, {chunk}");
+                    }
+                }
             }
         }
     }
@@ -229,7 +319,8 @@ fn a_gradient_that_is_huge_infinite_or_no_number_sets_the_status() {
                 shape,
                 1,
                 Input::from(&x),
-                &dy,
+                (&dy).into(),
+                false,
                 &mut gradients,
                 &mut status,
             );

@@ -4,6 +4,7 @@
 mod common;
 
 mod checkpoints;
+mod chunks;
 mod compare;
 mod corpus;
 mod defaults;

@@ -37,6 +37,7 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
     let pml_bytes = move || pml().to_string();
     let beside_pml = move || planned(state, beside_pml);
     let table = move || planned(state, |forecast| table(forecast, state.is_imagined()));
+    let chunk = move || planned(state, chunk);
     let is_large = move || planned(state, |forecast| forecast.table_bytes >= LARGE);
     // If PML would hold little, too, nothing is said.
     let tells_pml = move || pml() > MUCH || (state.is_imagined() && pml() > 0);
@@ -47,6 +48,7 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
             <p class="muted" data-testid="forecast-pml" data-bytes=pml_bytes hidden=move || !tells_pml()>
                 {beside_pml}
             </p>
+            <p class="muted" data-testid="forecast-chunk" hidden=move || chunk().is_empty()>{chunk}</p>
             <p class="muted" data-testid="forecast-table" hidden=move || !is_large()>{table}</p>
             <Purposes testid="forecast-by-purpose" parts/>
         </div>
@@ -67,6 +69,12 @@ fn beside_pml(forecast: &protocol::RunForecast) -> String {
         Bytes(forecast.step_bytes),
         Bytes(forecast.pml_bytes)
     )
+}
+
+/// Cut of a batch and its cost, if there is one.
+fn chunk(forecast: &protocol::RunForecast) -> String {
+    let chunk = forecast.batch_chunk.map(|chunk| format!("{chunk}."));
+    chunk.unwrap_or_default()
 }
 
 /// Bytes of the table itself, and where they are held.

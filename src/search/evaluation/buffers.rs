@@ -127,6 +127,7 @@ impl EvaluationSpec {
             operations,
             predicted_ms: rate.ms(operations, traffic_bytes),
             path: None,
+            batch_chunk: None,
         }
     }
 

@@ -89,6 +89,7 @@ impl ThresholdSpec {
             operations,
             predicted_ms: rate.ms(operations, traffic_bytes),
             path: None,
+            batch_chunk: None,
         })
     }
 

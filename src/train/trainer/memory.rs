@@ -14,7 +14,7 @@ use crate::kernels::drift::Drift;
 use crate::kernels::hardest::{self, Hardest};
 use crate::kernels::optimizer::{Moments, PARTS};
 use crate::kernels::pair_counts::PAIRS;
-use crate::kernels::ranks::Row;
+use crate::kernels::ranks::{Row, SEGMENT};
 use crate::kernels::stride;
 use crate::mining::mining_pass::MiningPass;
 use crate::mining::row_pass::BlockSizes;
@@ -46,6 +46,8 @@ pub(super) const TILE: [&str; 6] = [
 
 /// A memory plan that fits.
 pub(super) struct Fit {
+    /// The sizes, with the cut of a batch that fits.
+    pub(super) sizes: Sizes,
     pub(super) plan: MemoryPlan,
     /// All features stay on the engine.
     pub(super) resident: bool,
@@ -95,34 +97,108 @@ impl Sizes {
         fit.map_err(|refused| self.advised(refused, room, dataset))
     }
 
-    /// The plan with all features on the engine, or else with those of the next rows only; without the linear baseline if neither
-    /// fits. Evaluation gets the remaining memory.
+    /// The plan with whole batches if there is one that fits, else with batches in chunks. In either case with all features on the
+    /// engine, or else with those of the next rows only; without the linear baseline if neither fits.
     fn fit_in(&self, room: &Room, dataset: &Dataset) -> Result<Fit> {
         let mut refused = None;
-        for linear in [self.linear.clone(), Err(Unfit::NoMemory)] {
-            for resident in [true, false] {
-                let rows = if resident { dataset.rows() } else { 0 };
-                let training = self.plan(dataset, rows, linear.as_ref().ok().copied());
-                let left = Room {
-                    free_bytes: room.free_bytes.saturating_sub(training.total_bytes()),
-                    ..*room
-                };
-                let cut = self.evaluation.cut(&left);
-                let plan = Evaluator::plan(training, &self.evaluation, &cut);
-                match plan.fits("training", room, self.advice()) {
-                    Ok(()) => {
-                        return Ok(Fit {
-                            plan,
-                            resident,
-                            linear,
-                            cut,
-                        });
+        for chunked in [false, true] {
+            for linear in [self.linear.clone(), Err(Unfit::NoMemory)] {
+                for resident in [true, false] {
+                    let fit = match chunked {
+                        false => self.fit_whole(room, dataset, resident, linear.clone()),
+                        true => self.fit_chunks(room, dataset, resident, linear.clone()),
+                    };
+                    match fit {
+                        Ok(fit) => return Ok(fit),
+                        Err(error) => refused = Some(error),
                     }
-                    Err(error) => refused = Some(error),
                 }
             }
         }
         Err(refused.expect("plans were tried"))
+    }
+
+    /// The plan of these sizes; evaluation gets the remaining memory.
+    fn fit_whole(
+        &self,
+        room: &Room,
+        dataset: &Dataset,
+        resident: bool,
+        linear: Result<usize, Unfit>,
+    ) -> Result<Fit> {
+        let training = self.plan(dataset, resident, linear.as_ref().ok().copied());
+        let left = Room {
+            free_bytes: room.free_bytes.saturating_sub(training.total_bytes()),
+            ..*room
+        };
+        let cut = self.evaluation.cut(&left);
+        let plan = Evaluator::plan(training, &self.evaluation, &cut);
+        plan.fits("training", room, self.advice())?;
+        Ok(Fit {
+            sizes: self.clone(),
+            plan,
+            resident,
+            linear,
+            cut,
+        })
+    }
+
+    /// These sizes with a batch that goes through the head in this many parts or fewer, and as little else as can be at a time.
+    fn in_parts(&self, parts: usize) -> Self {
+        Self {
+            chunk: match parts {
+                1 => self.batch,
+                _ => self.batch.div_ceil(parts).next_multiple_of(SEGMENT),
+            },
+            steps_per_upload: 1,
+            alone: self.alone_if_scarce,
+            ..self.clone()
+        }
+    }
+
+    /// The most parts of a batch; without hidden layers there are no activations to keep.
+    fn most_parts(&self) -> usize {
+        match self.hidden_widths() {
+            [] => 1,
+            _ => self.batch.div_ceil(SEGMENT),
+        }
+    }
+
+    /// The plan in which a batch goes through the head in the fewest parts that fit, of about as many rows, and one step is uploaded
+    /// at a time. Evaluation gets the memory that is left with the smallest parts; they are made larger only beside it.
+    fn fit_chunks(
+        &self,
+        room: &Room,
+        dataset: &Dataset,
+        resident: bool,
+        linear: Result<usize, Unfit>,
+    ) -> Result<Fit> {
+        let in_parts = |parts: usize| self.in_parts(parts);
+        let most = self.most_parts();
+        let smallest = in_parts(most).fit_whole(room, dataset, resident, linear)?;
+        let outputs = smallest.linear.as_ref().ok().copied();
+        let plan_of = |sizes: &Self| {
+            let training = sizes.plan(dataset, resident, outputs);
+            Evaluator::plan(training, &self.evaluation, &smallest.cut)
+        };
+        let fits = |parts: usize| {
+            let plan = plan_of(&in_parts(parts));
+            plan.fits("training", room, self.advice()).is_ok()
+        };
+        let (mut few, mut enough) = (0, most);
+        while few + 1 < enough {
+            let parts = few.midpoint(enough);
+            match fits(parts) {
+                true => enough = parts,
+                false => few = parts,
+            }
+        }
+        let sizes = in_parts(enough);
+        Ok(Fit {
+            plan: plan_of(&sizes),
+            sizes,
+            ..smallest
+        })
     }
 
     /// Advice for a plan that does not fit: the setting that takes the most memory.
@@ -183,30 +259,34 @@ impl Sizes {
                 low = middle;
             }
         }
-        let how = self
+        let smallest = self.in_parts(self.most_parts());
+        let how = smallest
             .advice()
             .replacen("the budget", &format!("the budget to {high} MiB"), 1);
         let over = over.clone();
         Error::Refused { over, how }
     }
 
-    fn plan(&self, dataset: &Dataset, resident: usize, linear: Option<usize>) -> MemoryPlan {
+    fn plan(&self, dataset: &Dataset, resident: bool, linear: Option<usize>) -> MemoryPlan {
         let (batch, steps) = (self.batch as u64, self.steps_per_upload as u64);
         let dim = self.widths.last().copied().unwrap_or(0);
         let row = stride(dim) as u64;
-        let staged = (self.steps_per_upload * self.batch).max(TILE_ROWS);
+        let staged = match resident || self.chunk == self.batch {
+            true => self.steps_per_upload * self.batch,
+            false => self.chunk,
+        };
         let parameters = EmbeddingModel::parameters(&self.widths);
         let mut plan = FeatureStore::plan(
             MemoryPlan::default(),
-            resident,
-            staged,
+            if resident { dataset.rows() } else { 0 },
+            staged.max(TILE_ROWS),
             dataset.features.dim(),
         );
         plan = EmbeddingModel::plan(plan, MODEL, &self.widths);
         plan = Kept::plan(plan, &self.widths);
         plan = HEAD.plan(plan, parameters);
-        plan = Activations::plan(plan, &HIDDEN, self.hidden_widths(), self.batch);
-        plan = Gradients::plan(plan, &self.widths, self.batch);
+        plan = Activations::plan(plan, &HIDDEN, self.hidden_widths(), self.chunk);
+        plan = Gradients::plan(plan, &self.widths, self.chunk);
         plan = plan
             .with::<f32>(Purpose::Activations, "train.unit", batch * row)
             .with::<f32>(Purpose::Activations, "train.norms", batch)

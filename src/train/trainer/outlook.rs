@@ -111,10 +111,13 @@ impl Trainer {
         part: Part,
     ) -> Result<Forecast> {
         let setup = Setup::new(dataset, config)?;
-        let sizes = &setup.sizes;
         let Fit {
-            plan, cut, linear, ..
-        } = sizes.fit(room, dataset)?;
+            sizes,
+            plan,
+            cut,
+            linear,
+            ..
+        } = setup.sizes.fit(room, dataset)?;
         let every = config.evaluate_every;
         let steps = match part {
             Part::Run | Part::Training => config.steps,
@@ -172,6 +175,7 @@ impl Trainer {
             operations,
             predicted_ms: rate.ms(operations + sought, traffic_bytes),
             path: Some(sizes.path),
+            batch_chunk: sizes.batch_chunk(config.memory() == 0),
             ..sizes.evaluation.forecast(&cut, plan, rate)
         })
     }

@@ -1,7 +1,9 @@
 //! [`Sizes`]: sizes of a run's steps and evaluations, their blocks of anchors, and the operations that they take.
 
+use std::ops::Range;
+
 use crate::base::error::Result;
-use crate::base::forecast::MiningMethod;
+use crate::base::forecast::{BatchChunk, MiningMethod};
 use crate::base::order;
 use crate::base::plan::MemoryPlan;
 use crate::data::{Dataset, Sides};
@@ -29,10 +31,14 @@ const UPLOAD_BYTES_PER_ROW: usize = 4 + size_of::<Row>();
 pub(super) struct Sizes {
     pub(super) widths: Vec<usize>,
     pub(super) batch: usize,
+    /// Rows of a batch that go through the head at once: all, or whole segments of those that a weight gradient is summed in.
+    pub(super) chunk: usize,
     pub(super) memory: usize,
     /// Blocks of anchors in steps with the memory, and in steps with the batch alone; `None` if a run has no such step.
     pub(super) with_memory: Option<Blocks>,
     pub(super) alone: Option<Blocks>,
+    /// The latter where memory is scarce: fewer rows at once, if miner and loss allow it.
+    pub(super) alone_if_scarce: Option<Blocks>,
     pub(super) path: MiningMethod,
     pub(super) work: RowWork,
     /// The most positives of a row within its batch.
@@ -59,6 +65,8 @@ pub(super) struct Sizes {
 pub(super) struct Blocks {
     /// Anchors of a block.
     pub(super) rows: usize,
+    /// The most of them that are looked at together.
+    pub(super) at_once: usize,
     /// The most references of an anchor: the memory, or the batch.
     references: usize,
     /// The most positives of an anchor.
@@ -138,17 +146,18 @@ impl Sizes {
             Operands::RowsWithProxies => (batch, count),
             Operands::ProxiesWithRows => (count, batch),
         };
-        let blocks = |references: usize, alone: bool| {
+        let blocks = |references: usize, alone: bool, scarce: bool| {
             // Steps with proxies draw from the rows of their batch.
             let rows = if alone { batch } else { references };
             let positives = sampler.most_of_a_class(rows).saturating_sub(1);
             let usual = positives.min(references.div_ceil(dataset.class_names.len().max(1)));
             let most = [usual, positives];
-            Blocks::new(&rule, anchors, references, most, outputs, alone)
+            Blocks::new(&rule, anchors, references, most, outputs, alone, scarce)
         };
-        let with_memory = (config.memory() > 0).then(|| blocks(memory, false));
+        let with_memory = (config.memory() > 0).then(|| blocks(memory, false, false));
         let alone = config.memory() == 0 || config.memory_start_step > 0;
-        let alone = alone.then(|| blocks(own_references, true));
+        let [alone, alone_if_scarce] =
+            [false, true].map(|scarce| alone.then(|| blocks(own_references, true, scarce)));
         let work = RowWork::of(&rule);
         for blocks in with_memory.iter().chain(&alone) {
             RowPass::check_draws(work, blocks.positives)?;
@@ -156,9 +165,11 @@ impl Sizes {
         Ok(Self {
             widths,
             batch,
+            chunk: batch,
             memory,
             with_memory,
             alone,
+            alone_if_scarce,
             path: rule.path(),
             work,
             positives_of_batch: sampler.most_of_a_class(batch).saturating_sub(1),
@@ -189,6 +200,13 @@ impl Sizes {
         blocks.as_ref().expect("a run's steps are planned")
     }
 
+    /// Tells if rows of a batch get their gradients as references of each other block by block, and so before all have theirs as
+    /// anchors.
+    pub(super) fn shares_by_blocks(&self, rule: &MiningRule, alone: bool) -> bool {
+        let own = alone && rule.operands() == Operands::Rows;
+        own && self.path == MiningMethod::Rows && self.blocks(alone).rows < self.anchors
+    }
+
     /// The most references of an anchor.
     pub(super) fn references(&self, alone: bool) -> usize {
         self.blocks(alone).references
@@ -211,9 +229,29 @@ impl Sizes {
         self.head_operations() + self.anchors as f64 * of_an_anchor
     }
 
-    /// Floating-point operations of a step's forward and backward pass through the head.
+    /// Parts of a batch that go through the head one after the other.
+    pub(super) fn chunks(&self) -> impl DoubleEndedIterator<Item = Range<usize>> + use<> {
+        let (batch, chunk) = (self.batch, self.chunk);
+        let parts = 0..batch.div_ceil(chunk);
+        parts.map(move |part| part * chunk..batch.min((part + 1) * chunk))
+    }
+
+    /// Floating-point operations of a step's forward and backward pass through the head. Rows after the first chunk go forward
+    /// twice.
     pub(super) fn head_operations(&self) -> f64 {
-        self.batch as f64 * 3.0 * self.forward_operations()
+        (4 * self.batch - self.chunk) as f64 * self.forward_operations()
+    }
+
+    /// Cut of a batch for the head, and its cost; `None` if it goes through all at once.
+    pub(super) fn batch_chunk(&self, alone: bool) -> Option<BatchChunk> {
+        let twice = self.batch - self.chunk;
+        let more = twice as f64 * self.forward_operations();
+        (twice > 0).then(|| BatchChunk {
+            rows: self.chunk as u64,
+            batch: self.batch as u64,
+            twice: twice as u64,
+            more_operations: more / (self.usual_operations(alone) - more),
+        })
     }
 
     /// Floating-point operations of mining `rows` anchors.
@@ -275,14 +313,14 @@ impl Blocks {
         [usual, positives]: [usize; 2],
         dim: usize,
         alone: bool,
+        scarce: bool,
     ) -> Self {
         // In u64 throughout: a plan that is refused may be larger than what a browser can address.
         let segments = references.div_ceil(SEGMENT) as u64;
         let threshold_bytes = (size_of::<[u32; 2]>() + size_of::<u32>()) as u64;
+        let part_bytes = segments * 4 * part_stride(stride(dim)) as u64;
         let bytes_per_row = match rule {
-            MiningRule::Ranks(_) => {
-                segments * 4 * part_stride(stride(dim)) as u64 + positives as u64 * threshold_bytes
-            }
+            MiningRule::Ranks(_) => part_bytes + positives as u64 * threshold_bytes,
             MiningRule::Rows(_) => {
                 let block = BlockSizes {
                     rows: 1,
@@ -307,17 +345,27 @@ impl Blocks {
             }
             MiningRule::Rows(rule) => RowPass::dispatches(stride(dim), references, rule),
         };
-        let rows = match (BLOCK_BYTES / bytes_per_row.max(1)) as usize / OWNERS * OWNERS {
+        let in_a_block = |bytes: u64| {
+            let rows = (BLOCK_BYTES / bytes.max(1)) as usize / OWNERS * OWNERS;
+            rows.max(OWNERS).min(anchors)
+        };
+        let by_rows = rule.path() == MiningMethod::Rows;
+        let whole = !scarce || !by_rows || rule.looks_at_all() || rule.weighs_rows().is_some();
+        let own = alone && rule.operands() == Operands::Rows;
+        let rows = match in_a_block(bytes_per_row) {
             // A batch that is its own references needs the thresholds of all its rows at once.
-            _ if alone && rule.operands() == Operands::Rows => anchors,
+            _ if own && whole => anchors,
             // The gradient of a reference is added up over all rows of a block in one loop.
-            rows if rule.path() == MiningMethod::Rows => {
-                rows.max(OWNERS).min(anchors).min(MOST_STEPS)
-            }
-            rows => rows.max(OWNERS).min(anchors),
+            rows if by_rows => rows.min(MOST_STEPS),
+            rows => rows,
+        };
+        let at_once = match own && scarce && !by_rows {
+            true => in_a_block(part_bytes),
+            false => rows,
         };
         Self {
             rows,
+            at_once,
             references,
             positives,
             looked_at: rule.looked_at(positives as u64, references as u64),
@@ -329,7 +377,7 @@ impl Blocks {
     /// Sizes of a block that its buffers depend on.
     pub(super) fn sizes(&self) -> BlockSizes {
         BlockSizes {
-            rows: self.rows as u64,
+            rows: self.at_once as u64,
             references: self.references as u64,
             thresholds: self.rows as u64 * (self.positives as u64 + 1),
         }

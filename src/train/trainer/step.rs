@@ -1,6 +1,8 @@
 //! The kernels of a step, recorded in their order: they embed the batch and store it, compute its row weights if a miner weighs
 //! rows, mine, compute the gradient of the loss, and update the weights.
 
+use std::ops::Range;
+
 use super::drawn::Drawn;
 use super::memory::TrainBuffers;
 use super::setup::STEP_DISPATCHES;
@@ -22,8 +24,10 @@ use crate::rules::mining_rule::{MiningRule, Operands};
 
 /// Number of a step, and the positions of its rows and its report.
 #[derive(Clone, Copy)]
-struct Place {
+struct Place<'a> {
     step: u64,
+    /// Numbers of its rows in the data.
+    numbers: &'a [u32],
     /// First of its rows in the uploaded batches.
     first: usize,
     /// First word of its report.
@@ -40,6 +44,7 @@ impl Trainer {
         slices: &mut Slices<'_>,
         i: usize,
         ahead: usize,
+        numbers: &[u32],
         drawn: &Drawn,
         last: bool,
     ) -> Result<()> {
@@ -47,6 +52,7 @@ impl Trainer {
         let step = self.step + ahead as u64 + 1;
         let place = Place {
             step,
+            numbers,
             first: i * sizes.batch,
             report_first: i * sizes.report_words(),
             key: rng::key(self.config.seed, "draws", step),
@@ -61,37 +67,73 @@ impl Trainer {
     async fn embed_and_store(
         &mut self,
         slices: &mut Slices<'_>,
-        place: Place,
+        place: Place<'_>,
         drawn: &Drawn,
     ) -> Result<()> {
-        let sizes = &self.setup.sizes;
-        let of_a_block = sizes.blocks(drawn.alone).dispatches as u32;
-        slices.reserve(STEP_DISPATCHES + of_a_block).await?;
-        let (commands, train) = (slices.commands(), &mut self.train);
-        self.model.embed_and_store(
-            commands,
-            place.step,
-            sizes.batch,
-            self.features.batch(place.first),
-            &mut train.hidden,
-            &train.batch,
-            place.first,
-            drawn.slots,
-            &mut train.embedded,
-            &mut self.memory.bank,
-            &mut train.gradients.status,
-        );
+        let of_a_block = self.setup.sizes.blocks(drawn.alone).dispatches as u32;
+        // The first rows last: the backward pass begins with them, and finds their activations.
+        for rows in self.setup.sizes.chunks().rev() {
+            self.stage(slices, place, &rows).await?;
+            slices.reserve(STEP_DISPATCHES + of_a_block).await?;
+            let first = self.first_of(place, &rows);
+            let train = &mut self.train;
+            self.model.embed_and_store(
+                slices.commands(),
+                place.step,
+                rows.clone(),
+                self.features.batch(first),
+                &mut train.hidden,
+                &train.batch,
+                place.first,
+                drawn.slots,
+                &mut train.embedded,
+                &mut self.memory.bank,
+                &mut train.gradients.status,
+            );
+            if rows.start > 0 {
+                let forward = self.setup.sizes.forward_operations();
+                slices.recorded(rows.len() as f64 * forward).await?;
+            }
+        }
         if let Some(proxies) = &mut self.proxies {
-            proxies.prepare(commands, &mut train.gradients.status);
+            proxies.prepare(slices.commands(), &mut self.train.gradients.status);
         }
         Ok(())
+    }
+
+    /// Features are brought to the engine chunk by chunk, not batch by batch.
+    pub(super) fn stages_chunks(&self) -> bool {
+        let sizes = &self.setup.sizes;
+        sizes.chunk < sizes.batch && !self.features.is_resident()
+    }
+
+    /// Place of the features of these rows of the batch among those on the engine.
+    fn first_of(&self, place: Place<'_>, rows: &Range<usize>) -> usize {
+        match self.stages_chunks() {
+            true => 0,
+            false => place.first + rows.start,
+        }
+    }
+
+    /// Brings the features of these rows of the batch to the engine, unless those of the whole batch are there.
+    async fn stage(
+        &mut self,
+        slices: &mut Slices<'_>,
+        place: Place<'_>,
+        rows: &Range<usize>,
+    ) -> Result<()> {
+        if !self.stages_chunks() {
+            return Ok(());
+        }
+        let numbers = &place.numbers[rows.clone()];
+        self.features.stage(slices, &self.dataset, numbers).await
     }
 
     /// Computes the weights of the batch's rows from how often the miner finds each, if the loss weighs rows.
     async fn weigh_rows(
         &mut self,
         slices: &mut Slices<'_>,
-        place: Place,
+        place: Place<'_>,
         drawn: &Drawn,
     ) -> Result<()> {
         let (sizes, train) = (&self.setup.sizes, &mut self.train);
@@ -130,6 +172,7 @@ impl Trainer {
                 key: place.key,
                 slots: drawn.slots.capacity,
                 own: drawn.alone,
+                onto: false,
                 report_first: place.report_first,
                 pairs: None,
                 given: None,
@@ -151,10 +194,16 @@ impl Trainer {
     async fn mine(
         &mut self,
         slices: &mut Slices<'_>,
-        place: Place,
+        place: Place<'_>,
         drawn: &Drawn,
         last: bool,
     ) -> Result<()> {
+        let onto = self.setup.sizes.shares_by_blocks(&self.rule, drawn.alone);
+        if onto {
+            let floats = self.setup.sizes.batch * self.setup.sizes.stride();
+            let gradient = &mut self.train.gradient;
+            slices.upload(gradient, 0, &vec![0.0; floats]).await?;
+        }
         let TrainBuffers {
             embedded,
             batch,
@@ -183,6 +232,7 @@ impl Trainer {
             place,
             dim: self.model.embedding_size(),
             pairs: last.then_some(sizes.report_words()),
+            onto,
             given: weights.or(moved),
             pass: mining,
             report,
@@ -192,12 +242,49 @@ impl Trainer {
         mining.share_by_ranks(slices).await
     }
 
+    /// Runs the backward pass through the head, chunk by chunk; the work of the last one is not counted as recorded yet.
+    async fn backward(&mut self, slices: &mut Slices<'_>, place: Place<'_>) -> Result<()> {
+        for rows in self.setup.sizes.chunks() {
+            let first = self.first_of(place, &rows);
+            if rows.start > 0 {
+                let before = 3.0 * self.setup.sizes.chunk as f64;
+                let forward = self.setup.sizes.forward_operations();
+                slices.recorded(before * forward).await?;
+                self.stage(slices, place, &rows).await?;
+                slices.reserve(STEP_DISPATCHES).await?;
+                self.model.activate(
+                    slices.commands(),
+                    place.step,
+                    &rows,
+                    self.features.batch(first),
+                    &mut self.train.hidden,
+                );
+            }
+            let train = &mut self.train;
+            self.model.backward(
+                slices.commands(),
+                place.step,
+                &rows,
+                self.features.batch(first),
+                &train.hidden,
+                &train.gradient,
+                &mut train.gradients,
+            );
+        }
+        Ok(())
+    }
+
     /// Runs the backward pass through the head, and updates the weights and all other learned parameters.
-    async fn learn(&mut self, slices: &mut Slices<'_>, place: Place, drawn: &Drawn) -> Result<()> {
+    async fn learn(
+        &mut self,
+        slices: &mut Slices<'_>,
+        place: Place<'_>,
+        drawn: &Drawn,
+    ) -> Result<()> {
         slices.reserve(STEP_DISPATCHES).await?;
         let (commands, train) = (slices.commands(), &mut self.train);
-        let (sizes, optimizer) = (&self.setup.sizes, &self.config.optimizer);
-        let (count, stride) = (sizes.batch, stride(self.model.embedding_size()));
+        let count = self.setup.sizes.batch;
+        let stride = stride(self.model.embedding_size());
         let (step, report_first) = (place.step, place.report_first);
         if !drawn.alone {
             drift::measure(commands, count, stride, &train.gradient, &mut train.drift);
@@ -221,15 +308,9 @@ impl Trainer {
             report_first,
             &mut train.report,
         );
-        self.model.backward(
-            commands,
-            step,
-            count,
-            self.features.batch(place.first),
-            &train.hidden,
-            &train.gradient,
-            &mut train.gradients,
-        );
+        self.backward(slices, place).await?;
+        let (commands, train) = (slices.commands(), &mut self.train);
+        let (sizes, optimizer) = (&self.setup.sizes, &self.config.optimizer);
         let parameters = self.model.parameter_count();
         optimizer::adam(
             commands,
@@ -249,7 +330,10 @@ impl Trainer {
         if let Some(boundary) = &mut train.boundary {
             boundary.learn(commands, optimizer, step, status, report_first, report);
         }
-        slices.recorded(sizes.head_operations()).await
+        let last = sizes.chunks().next_back().map_or(0, |rows| rows.len());
+        slices
+            .recorded(3.0 * last as f64 * sizes.forward_operations())
+            .await
     }
 }
 
@@ -270,7 +354,7 @@ impl<'a> Compared<'a> {
     fn of(
         rule: &MiningRule,
         sizes: &Sizes,
-        place: Place,
+        place: Place<'_>,
         drawn: &Drawn,
         rows: Inputs<'a>,
         proxies: Option<&'a mut Proxies>,
@@ -316,10 +400,12 @@ struct Mining<'a> {
     sizes: &'a Sizes,
     rule: &'a MiningRule,
     drawn: &'a Drawn,
-    place: Place,
+    place: Place<'a>,
     dim: usize,
     /// Offset of the histogram of pairs in the report, if pairs are counted.
     pairs: Option<usize>,
+    /// Gradients of anchors are added to those that they have as references of blocks before.
+    onto: bool,
     /// Row weights, or the boundary of the loss.
     given: Option<&'a DeviceVec<f32>>,
     pass: &'a mut MiningPass,
@@ -348,6 +434,7 @@ impl<'a> Mining<'a> {
             key: self.place.key,
             slots: self.drawn.slots.capacity,
             own: self.drawn.alone && self.rule.operands() == Operands::Rows,
+            onto: self.onto,
             report_first: self.place.report_first,
             pairs: self.pairs,
             given: self.given,
@@ -380,7 +467,7 @@ impl<'a> Mining<'a> {
             let rows = match before {
                 _ if by_rows_alone => left,
                 Some(rows) => rows,
-                None => self.at_once(slices, OWNERS, left),
+                None => self.at_once(slices, OWNERS, left.min(blocks.at_once)),
             };
             let block_inputs = self.block_inputs(anchor, rows);
             let (commands, gradient) = (slices.commands(), &mut *self.compared.gradient);
@@ -393,7 +480,7 @@ impl<'a> Mining<'a> {
                 self.report,
             );
             if by_rows_alone && round.is_last() {
-                self.share(slices, &block_inputs);
+                self.share(slices, &block_inputs).await?;
             }
             rounds.done(rows);
             let operations = self.operations_of_an_anchor() * rows as f64;
@@ -403,23 +490,41 @@ impl<'a> Mining<'a> {
     }
 
     /// Adds the gradient of a block's references, if they learn.
-    fn share(&mut self, slices: &mut Slices<'_>, block_inputs: &BlockInputs<'_>) {
-        let (commands, pass) = (slices.commands(), &mut *self.pass);
-        match &mut self.compared.shared {
-            Some(shared) => pass.share(
-                commands,
-                self.rule,
-                block_inputs,
-                block_inputs.anchor > 0,
-                shared,
-            ),
-            // The block is the whole batch, and so are the references.
-            None => {
-                let gradient = &mut *self.compared.gradient;
-                pass.share(commands, self.rule, block_inputs, true, gradient);
-                pass.share_swapped(commands, self.rule, block_inputs, 0, gradient);
+    async fn share(
+        &mut self,
+        slices: &mut Slices<'_>,
+        block_inputs: &BlockInputs<'_>,
+    ) -> Result<()> {
+        if let Some(shared) = &mut self.compared.shared {
+            let (commands, onto) = (slices.commands(), block_inputs.anchor > 0);
+            self.pass
+                .share(commands, self.rule, block_inputs, onto, shared);
+            return Ok(());
+        }
+        let gradient = &mut *self.compared.gradient;
+        self.pass
+            .share(slices.commands(), self.rule, block_inputs, true, gradient);
+        // One stretch if the block is the whole batch.
+        let stretches = match self.rule.swap() {
+            true => block_inputs
+                .block
+                .references
+                .div_ceil(block_inputs.block.rows),
+            false => 0,
+        };
+        for stretch in 0..stretches {
+            let first = stretch * block_inputs.block.rows;
+            if stretch > 0 {
+                let blocks = self.sizes.blocks(self.drawn.alone);
+                slices.reserve(blocks.dispatches as u32).await?;
+            }
+            self.pass
+                .share_swapped(slices.commands(), self.rule, block_inputs, first, gradient);
+            if stretch > 0 {
+                slices.recorded(LEAST_OPERATIONS).await?;
             }
         }
+        Ok(())
     }
 
     /// Adds the gradient of the references by ranks, after all anchors: whole segments, whose sums are added one after the other,

@@ -54,6 +54,7 @@ impl Core {
                     .sum(),
                 table_bytes: 4 * data.rows() as u64 * data.features.dim() as u64,
                 table_in_file: matches!(data.features, RowSource::Blob(_)),
+                batch_chunk: forecast.batch_chunk,
             }
         });
         let forecast = forecast.map_err(|error| error.to_string());

@@ -1,0 +1,300 @@
+//! A batch whose activations do not fit the budget goes through the head in chunks: the gradient is that of the whole batch, to the
+//! bit, in less memory.
+
+use std::rc::Rc;
+
+use crate::common::open;
+use nearfar::{
+    BatchChunk, Checkpoint, Dataset, Engine, EngineKind, Error, LayerWeights, Origin, Rate, Room,
+    Run, TrainConfig, Trainer,
+};
+
+const MIB: u64 = 1 << 20;
+const ENGINES: [EngineKind; 2] = [EngineKind::Gpu, EngineKind::Cpu];
+
+/// Three segments of rows, through two hidden layers.
+const LARGE: [&str; 4] = [
+    "batch_size=600",
+    "memory_size=600",
+    "hidden_layers=[200,120]",
+    "embedding_size=12",
+];
+
+/// A loss of each kind, with and without a memory, and dropout.
+const CASES: [(&str, &[&str]); 7] = [
+    ("triplets with a memory", &[]),
+    ("triplets of the batch alone", &["memory_size=0"]),
+    ("a memory that begins later", &["memory_start_step=1"]),
+    (
+        "pairs",
+        &["loss.name=multi-similarity", "miner.name=multi-similarity"],
+    ),
+    (
+        "proxies as anchors",
+        &["loss.name=proxy-anchor", "center_gradient=false"],
+    ),
+    ("proxies of a softmax", &["loss.name=normalized-softmax"]),
+    ("dropout", &["dropout=0.3", "memory_size=0"]),
+];
+
+fn digits(sets: &[&str]) -> (Rc<Dataset>, TrainConfig) {
+    let dataset = Dataset::sample("digits", 0).expect("is there");
+    let sets = LARGE.iter().chain(sets);
+    let config = sets.fold(dataset.default_config(), |config, set| {
+        config.with_set(set).expect("sets")
+    });
+    (Rc::new(dataset), config)
+}
+
+/// Room with so many bytes, of which the engine itself takes none.
+fn room(kind: EngineKind, free_bytes: u64) -> Room {
+    Room {
+        free_bytes,
+        budget_bytes: free_bytes,
+        ..open(kind, 64 * MIB).room()
+    }
+}
+
+/// Engine with so many bytes beside those that it takes itself.
+fn engine(kind: EngineKind, free_bytes: u64) -> Engine {
+    open(
+        kind,
+        free_bytes + open(kind, 64 * MIB).ledger().live_bytes(),
+    )
+}
+
+/// The chunk of a plan that fits these bytes.
+fn planned(
+    room: Room,
+    free_bytes: u64,
+    dataset: &Dataset,
+    config: &TrainConfig,
+) -> Result<Option<BatchChunk>, Error> {
+    let room = Room {
+        free_bytes,
+        budget_bytes: free_bytes,
+        ..room
+    };
+    let planned = Trainer::plan(&room, dataset, config, &Rate::default());
+    planned.map(|forecast| forecast.batch_chunk)
+}
+
+/// The fewest bytes of a plan that fits and is `enough`.
+fn least(
+    room: Room,
+    dataset: &Dataset,
+    config: &TrainConfig,
+    enough: impl Fn(Option<BatchChunk>) -> bool,
+) -> u64 {
+    let (mut low, mut high) = (0, 256 * MIB);
+    while low + 16 < high {
+        let middle = low.midpoint(high) / 16 * 16;
+        match planned(room, middle, dataset, config) {
+            Ok(chunk) if enough(chunk) => high = middle,
+            _ => low = middle,
+        }
+    }
+    high
+}
+
+/// State after some steps.
+#[derive(Debug, PartialEq)]
+struct Trained {
+    losses: Vec<f64>,
+    gradients: Vec<LayerWeights>,
+    proxy_gradients: Vec<f32>,
+    weights: Vec<LayerWeights>,
+}
+
+fn train(
+    kind: EngineKind,
+    free_bytes: u64,
+    dataset: &Rc<Dataset>,
+    config: &TrainConfig,
+) -> Trained {
+    pollster::block_on(async {
+        let engine = engine(kind, free_bytes);
+        let mut trainer = Trainer::new(engine, Rc::clone(dataset), config.clone())
+            .await
+            .expect("fits");
+        let mut losses = Vec::new();
+        while trainer.step() < 3 {
+            let reports = trainer.advance(3 - trainer.step()).await.expect("steps");
+            losses.extend(reports.iter().map(|report| report.loss));
+        }
+        let ledger = trainer.engine().ledger();
+        assert!(ledger.peak_bytes() <= ledger.budget_bytes());
+        Trained {
+            losses,
+            gradients: trainer.gradients().await.expect("reads"),
+            proxy_gradients: trainer.proxy_gradients().await.expect("reads"),
+            weights: trainer.weights().await.expect("reads"),
+        }
+    })
+}
+
+#[test]
+fn the_gradient_of_a_batch_in_chunks_is_that_of_the_whole_batch_to_the_bit() {
+    for (kind, (name, sets)) in ENGINES
+        .into_iter()
+        .flat_map(|kind| CASES.map(|case| (kind, case)))
+    {
+        let (dataset, config) = digits(sets);
+        let room = room(kind, 256 * MIB);
+        let whole = least(room, &dataset, &config, |chunk| chunk.is_none());
+        let smallest = least(room, &dataset, &config, |_| true);
+        let expected = train(kind, 256 * MIB, &dataset, &config);
+        assert!(expected.losses.iter().all(|loss| *loss > 0.0), "{name}");
+        let mut seen = Vec::new();
+        // The features stay on the engine with the first of these budgets, and are read chunk by chunk with the last.
+        for free_bytes in [whole - 16, smallest.midpoint(whole), smallest] {
+            let chunk = planned(room, free_bytes, &dataset, &config);
+            seen.push(chunk.expect("fits").map(|chunk| chunk.rows));
+            let found = train(kind, free_bytes, &dataset, &config);
+            assert!(found == expected, "{name}, {kind:?}, {free_bytes} bytes");
+        }
+        assert_eq!(seen.last(), Some(&Some(256)), "{name}");
+        assert!(seen.iter().all(Option::is_some), "{name}: {seen:?}");
+    }
+}
+
+/// Fails if a value is farther from the expected one than 1e-5 of the largest of all.
+fn assert_near(what: &str, found: &[LayerWeights], expected: &[LayerWeights]) {
+    for (found, expected) in found.iter().zip(expected) {
+        let (found, expected) = (&found.weight, &expected.weight);
+        let largest = expected
+            .iter()
+            .fold(0f32, |most, value| most.max(value.abs()));
+        let off = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
+        let off = off.fold(0f32, f32::max);
+        assert!(off <= 1e-5 * largest, "{what}: {off} of {largest}");
+    }
+}
+
+#[test]
+fn rows_of_a_batch_that_are_compared_with_each_other_need_not_all_be_compared_at_once() {
+    let sample = Rc::new(Dataset::sample("many-classes", 0).expect("is there"));
+    let alone = ["batch_size=2048", "memory_size=0", "hidden_layers=[24]"];
+    for (kind, sets) in ENGINES.into_iter().flat_map(|kind| {
+        [
+            &["loss.name=multi-similarity", "miner.name=multi-similarity"][..],
+            &["loss.name=nt-xent", "miner.name=none"],
+            &["miner.name=batch-hard"],
+            &["loss.swap=true"],
+        ]
+        .map(|sets| (kind, sets))
+    }) {
+        let config = alone
+            .iter()
+            .chain(sets)
+            .fold(sample.default_config(), |config: TrainConfig, set| {
+                config.with_set(set).expect("sets")
+            });
+        let smallest = least(room(kind, 256 * MIB), &sample, &config, |_| true);
+        // The similarities of all pairs, two other numbers of each, take 48 MiB.
+        assert!(smallest < 46 * MIB, "{sets:?}: {smallest} bytes");
+        let whole = train(kind, 256 * MIB, &sample, &config);
+        let found = train(kind, smallest, &sample, &config);
+        for (found, whole) in found.losses.iter().zip(&whole.losses) {
+            assert!(
+                (found - whole).abs() <= 1e-5 * whole,
+                "{sets:?}: {found}, {whole}"
+            );
+        }
+        assert_near(&format!("{sets:?}"), &found.weights, &whole.weights);
+    }
+}
+
+#[test]
+fn a_batch_of_4096_rows_through_2048_outputs_trains_in_64_mib() {
+    let sample = Rc::new(Dataset::sample("many-classes", 0).expect("is there"));
+    let sets = [
+        "batch_size=4096",
+        "memory_size=4096",
+        "hidden_layers=[2048]",
+    ];
+    for (kind, more) in [
+        (EngineKind::Gpu, &[][..]),
+        (EngineKind::Cpu, &[]),
+        (EngineKind::Cpu, &["memory_size=0"]),
+        (
+            EngineKind::Cpu,
+            &["memory_size=0", "loss.name=nt-xent", "miner.name=none"],
+        ),
+        (EngineKind::Cpu, &["loss.name=multi-similarity"]),
+        (EngineKind::Cpu, &["loss.name=proxy-anchor"]),
+    ] {
+        let sets = sets.iter().chain(more);
+        let config = sets.fold(sample.default_config(), |config, set| {
+            config.with_set(set).expect("sets")
+        });
+        let engine = open(kind, 64 * MIB);
+        let forecast = Trainer::plan(&engine.room(), &sample, &config, &Rate::default());
+        let chunk = forecast.expect("fits").batch_chunk.expect("in chunks");
+        assert!(chunk.rows < 4096 && chunk.twice == 4096 - chunk.rows);
+        pollster::block_on(async {
+            let mut trainer = Trainer::new(engine, Rc::clone(&sample), config)
+                .await
+                .expect("fits");
+            let reports = trainer.advance(1).await.expect("steps");
+            assert!(reports[0].loss > 0.0, "{more:?}");
+            let ledger = trainer.engine().ledger();
+            assert!(ledger.peak_bytes() <= 64 * MIB);
+        });
+    }
+}
+
+#[test]
+fn a_batch_that_no_chunk_makes_fit_is_refused_with_a_budget_that_will_do() {
+    let (dataset, config) = digits(&[]);
+    let room = room(EngineKind::Cpu, 256 * MIB);
+    let smallest = least(room, &dataset, &config, |_| true);
+    let refused = planned(room, smallest - 16, &dataset, &config).expect_err("does not fit");
+    let Error::Refused { over, how } = refused else {
+        panic!("{refused}");
+    };
+    assert!(over.needs_bytes > over.free_bytes);
+    let enough = smallest.div_ceil(MIB);
+    assert!(
+        how.starts_with(&format!("raise the budget to {enough} MiB")),
+        "{how}"
+    );
+}
+
+/// Weights at the end of a run, and its curve.
+fn finish(mut run: Run) -> (Vec<LayerWeights>, Vec<f64>) {
+    pollster::block_on(async {
+        while !run.is_finished() {
+            run.next(u64::MAX).await.expect("goes on");
+        }
+        let weights = run.trainer().weights().await.expect("reads");
+        let history = run.report().history;
+        (weights, history.iter().map(|report| report.loss).collect())
+    })
+}
+
+#[test]
+fn a_run_in_chunks_goes_on_from_a_checkpoint_with_any_budget() {
+    let (dataset, config) = digits(&["steps=5", "evaluate_every=5", "dropout=0.2"]);
+    let room = room(EngineKind::Cpu, 256 * MIB);
+    let small = least(room, &dataset, &config, |_| true);
+    let start = |free_bytes| {
+        let engine = engine(EngineKind::Cpu, free_bytes);
+        pollster::block_on(Run::new(engine, Rc::clone(&dataset), config.clone())).expect("fits")
+    };
+    let expected = finish(start(small));
+    assert_eq!(expected, finish(start(256 * MIB)));
+    let mut run = start(small);
+    while run.step() < 2 {
+        pollster::block_on(run.next(1)).expect("goes on");
+    }
+    let saved = pollster::block_on(run.checkpoint(&Origin::default())).expect("is saved");
+    for free_bytes in [small, 256 * MIB] {
+        let checkpoint = Checkpoint::read(&saved).expect("is one");
+        let engine = engine(EngineKind::Cpu, free_bytes);
+        let resumed = Run::resume(engine, Rc::clone(&dataset), &checkpoint);
+        let resumed = pollster::block_on(resumed).expect("goes on");
+        assert_eq!(resumed.step(), 2);
+        assert_eq!(finish(resumed), expected, "{free_bytes} bytes");
+    }
+}
