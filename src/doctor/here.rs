@@ -112,7 +112,7 @@ fn settings(setup: &Setup, facts: &Facts) -> (TrainConfig, String, String) {
     let default = TrainConfig::default();
     let loss = Loss::ALL.iter().map(|(name, _)| *name).find(|name| {
         let config = default.with_set(&format!("loss={name}"));
-        config.is_ok_and(|config| config.loss.pml() == setup.loss)
+        config.is_ok_and(|config| config.loss.pml() == Some(setup.loss.as_str()))
     });
     let miner = Miner::ALL.iter().map(|(name, _)| *name).find(|name| {
         let config = default.with_set(&format!("miner={name}"));
