@@ -350,7 +350,14 @@ impl RowPass {
             );
         }
         let weights = &self.kept.weights;
-        anchor_gradient(commands, block, block_inputs.onto, references, weights, gradient);
+        anchor_gradient(
+            commands,
+            block,
+            block_inputs.onto,
+            references,
+            weights,
+            gradient,
+        );
     }
 
     /// Draws triplets from the kept pairs of a block, which are all pairs.

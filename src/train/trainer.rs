@@ -5,6 +5,7 @@ mod baseline;
 mod drawn;
 mod hardest;
 mod kept;
+mod largest;
 mod memory;
 mod neighbours;
 mod outlook;
@@ -168,7 +169,7 @@ impl Trainer {
             resident,
             linear,
             cut,
-        } = setup.sizes.fit(&engine.room(), &dataset)?;
+        } = setup.fit(&engine.room(), &dataset, &config)?;
         setup.sizes = sizes;
         let sizes = &setup.sizes;
         let files = sizes.kernels(&config);

@@ -14,6 +14,7 @@ mod gradients;
 mod graph;
 mod groups;
 mod knn;
+mod largest;
 mod ledger;
 mod linear;
 mod metrics;

@@ -3,10 +3,11 @@
 use leptos::prelude::*;
 use nearfar::{Bytes, STREAM_FROM_BYTES};
 
+use crate::knobs::said;
 use crate::plots::Purposes;
 use crate::protocol;
 use crate::state::{Phase, State};
-use crate::words::time;
+use crate::words::{grouped, time};
 
 /// Bytes above which the page says how much PML would hold.
 const MUCH: u64 = 1 << 30;
@@ -29,7 +30,7 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
             let which = if state.has_run() { "The next" } else { "This" };
             sentence(which, forecast)
         }
-        Some(Err(refusal)) => format!("This run cannot start: {refusal}."),
+        Some(Err(refusal)) => format!("This run cannot start: {}.", refusal.message),
         None => String::new(),
     };
     let bytes = move || planned(state, |forecast| forecast.peak_bytes.to_string());
@@ -45,6 +46,7 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
     view! {
         <div class="forecast" hidden=move || !shown()>
             <p data-testid="forecast" data-bytes=bytes role="status" class:refused=refused>{said}</p>
+            {move || fits(state)}
             <p class="muted" data-testid="forecast-pml" data-bytes=pml_bytes hidden=move || !tells_pml()>
                 {beside_pml}
             </p>
@@ -53,6 +55,23 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
             <Purposes testid="forecast-by-purpose" parts/>
         </div>
     }
+}
+
+/// Of a run that is refused, a button for each setting with whose largest value that fits it would start.
+fn fits(state: State) -> Option<impl IntoView> {
+    let forecast = state.forecast.read();
+    let refusal = forecast.as_ref()?.as_ref().err()?;
+    let button = |(key, value): &(String, u64)| {
+        let (set, said) = (format!("{key}={value}"), said(key, &grouped(*value)));
+        let take = move |_| {
+            if let Ok(config) = state.config.get_untracked().with_set(&set) {
+                state.config.set(config);
+            }
+        };
+        view! { <button data-testid="fits" data-key=key.clone() on:click=take>{format!("Set {said}")}</button> }
+    };
+    let buttons: Vec<_> = refusal.fits.iter().map(button).collect();
+    (!buttons.is_empty()).then(|| view! { <p class="fits">{buttons}</p> })
 }
 
 /// A value of the forecast; the default without one.

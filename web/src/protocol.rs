@@ -158,7 +158,7 @@ pub(crate) enum Event {
     /// The data is read.
     Data(Box<DataSummary>),
     /// Forecast of a run, or why it would be refused.
-    Forecast(Result<RunForecast, String>),
+    Forecast(Result<RunForecast, Refusal>),
     /// A run begins.
     Started {
         /// Its settings.
@@ -359,6 +359,14 @@ pub(crate) struct DataSummary {
     /// The settings to start from.
     #[serde(with = "as_json")]
     pub(crate) default_config: TrainConfig,
+}
+
+/// The reason why a run is refused.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Refusal {
+    pub(crate) message: String,
+    /// Settings with the largest value with which the run fits, each by itself.
+    pub(crate) fits: Vec<(String, u64)>,
 }
 
 /// Forecast of a run's memory and time.

@@ -97,6 +97,11 @@ impl Sizes {
         fit.map_err(|refused| self.advised(refused, room, dataset))
     }
 
+    /// Tells if there is a plan that fits the room.
+    pub(super) fn fits(&self, room: &Room, dataset: &Dataset) -> bool {
+        self.fit_in(room, dataset).is_ok()
+    }
+
     /// The plan with whole batches if there is one that fits, else with batches in chunks. In either case with all features on the
     /// engine, or else with those of the next rows only; without the linear baseline if neither fits.
     fn fit_in(&self, room: &Room, dataset: &Dataset) -> Result<Fit> {

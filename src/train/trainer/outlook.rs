@@ -117,7 +117,7 @@ impl Trainer {
             cut,
             linear,
             ..
-        } = setup.sizes.fit(room, dataset)?;
+        } = setup.fit(room, dataset, config)?;
         let every = config.evaluate_every;
         let steps = match part {
             Part::Run | Part::Training => config.steps,

@@ -59,11 +59,7 @@ impl Setup {
             (0, rows) => some(dataset, &sides.train, rows, "probe", config),
             _ => beside.clone(),
         };
-        let searched = [
-            merged(&probe, &watched),
-            merged(&sides.validation, &beside),
-            sides.test.clone(),
-        ];
+        let searched = searched_sets(&sides, &watched, &probe, &beside);
         let sizes = Sizes::new(dataset, config, &sides, &searched, &sampler)?;
         Ok(Self {
             sides,
@@ -74,6 +70,19 @@ impl Setup {
             sampler,
             sizes,
         })
+    }
+
+    /// Sizes of a run with other settings of its steps, on the same sides.
+    ///
+    /// # Errors
+    /// As [`Setup::new`].
+    pub(super) fn sizes_with(&self, dataset: &Dataset, config: &TrainConfig) -> Result<Sizes> {
+        config.check()?;
+        check_rows(config)?;
+        let sides = &self.sides;
+        let sampler = Batches::new(dataset, &sides.train, config)?;
+        let searched = searched_sets(sides, &self.watched, &self.probe, &self.beside);
+        Sizes::new(dataset, config, sides, &searched, &sampler)
     }
 
     /// Groups of these rows, if a row's own group is left out of its neighbours.
@@ -110,6 +119,15 @@ impl Setup {
         let places = places.collect();
         (all, places)
     }
+}
+
+/// Rows that are ranked among each other: of the training side, of the validation side and of the test side.
+fn searched_sets(sides: &Sides, watched: &[u32], probe: &[u32], beside: &[u32]) -> [Vec<u32>; 3] {
+    [
+        merged(probe, watched),
+        merged(&sides.validation, beside),
+        sides.test.clone(),
+    ]
 }
 
 /// Union of both lists, ascending, without doubles.

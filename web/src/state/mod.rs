@@ -15,7 +15,9 @@ use leptos::prelude::*;
 use nearfar::{Bytes, Cure, FullEvaluation, Missing, Neighbourhood, RowsToCheck, TrainConfig};
 
 use crate::lesson::Lesson;
-use crate::protocol::{DataSummary, EvaluationForecast, Offer, Part, RunForecast, Running};
+use crate::protocol::{
+    DataSummary, EvaluationForecast, Offer, Part, Refusal, RunForecast, Running,
+};
 use crate::words::grouped;
 
 use aside::Aside;
@@ -127,7 +129,7 @@ pub(crate) struct State {
     /// Neighbours of the chosen row, once they are there.
     pub(crate) neighbours: RwSignal<Option<Neighbourhood>>,
     /// Forecast of the next run, or why it would be refused.
-    pub(crate) forecast: RwSignal<Option<Result<RunForecast, String>>>,
+    pub(crate) forecast: RwSignal<Option<Result<RunForecast, Refusal>>>,
     /// Forecast of scoring every row of a side.
     pub(crate) can_evaluate: RwSignal<Option<EvaluationForecast>>,
     /// Progress of scoring every row, while that lasts.

@@ -3,7 +3,7 @@
 use nearfar::{MemoryReport, Purpose, Rate, Room, RowSource, Run, Side, TrainConfig, Trainer};
 
 use super::Core;
-use crate::protocol::{EvaluationForecast, Event, RunForecast};
+use crate::protocol::{EvaluationForecast, Event, Refusal, RunForecast};
 
 /// Number of times that the engine is timed for forecasts: first while the page still comes up, then once more.
 const OFTEN: u32 = 2;
@@ -57,7 +57,13 @@ impl Core {
                 batch_chunk: forecast.batch_chunk,
             }
         });
-        let forecast = forecast.map_err(|error| error.to_string());
+        let forecast = forecast.map_err(|error| Refusal {
+            message: error.to_string(),
+            fits: Trainer::largest(&room, data, config)
+                .into_iter()
+                .map(|(setting, value)| (setting.to_owned(), value as u64))
+                .collect(),
+        });
         self.say(&Event::Forecast(forecast));
     }
 
