@@ -8,6 +8,7 @@ mod compare;
 mod corpus;
 mod defaults;
 mod docs;
+mod doctor;
 mod engines;
 mod gradients;
 mod graph;
