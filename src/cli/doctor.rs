@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use nearfar::{Bytes, Diagnosis, Error, Result, diagnose};
+use nearfar::{Error, Result, diagnose};
 
 use super::{io, print_json, print_line};
 
@@ -43,7 +43,9 @@ impl Doctor {
         if self.json {
             return print_json(&diagnosis);
         }
-        print(&diagnosis);
+        for (heading, line) in diagnosis.lines() {
+            print_line(format_args!("{heading:<9} {line}"));
+        }
         Ok(())
     }
 
@@ -60,53 +62,5 @@ impl Doctor {
         };
         read?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-}
-
-fn print(diagnosis: &Diagnosis) {
-    let bytes = |bytes: u64| Bytes(bytes).to_string();
-    print_line(format_args!("Tensor    {}", diagnosis.tensor));
-    if !diagnosis.shape.is_empty() {
-        let size = diagnosis.bytes.map(|size| format!(" = {}", bytes(size)));
-        print_line(format_args!(
-            "Bytes     {}{}",
-            diagnosis.shape,
-            size.unwrap_or_default()
-        ));
-    }
-    if let Some(peak) = diagnosis.peak_bytes {
-        print_line(format_args!(
-            "At peak   {} with all that the call makes beside it",
-            bytes(peak)
-        ));
-    }
-    if let Some(asked) = diagnosis.asked_bytes {
-        print_line(format_args!("Asked     {}, by the message", bytes(asked)));
-    }
-    for assumed in &diagnosis.assumed {
-        print_line(format_args!("Assumed   {assumed}"));
-    }
-    if !diagnosis.seen.is_empty() {
-        print_line(format_args!("Seen      {}", diagnosis.seen));
-        print_line(format_args!("Why       {}", diagnosis.why));
-    }
-    for change in &diagnosis.there {
-        print_line(format_args!("There     {change}"));
-    }
-    if let Some(here) = &diagnosis.here {
-        print_line(format_args!(
-            "Here      {}\n          {} planned, for {}",
-            here.command,
-            Bytes(here.plan_bytes).rounded_up(),
-            here.sizes
-        ));
-    }
-    for other in &diagnosis.also {
-        let size = other.bytes.map(|size| format!(", {}", bytes(size)));
-        print_line(format_args!(
-            "Or        {}{}",
-            other.tensor,
-            size.unwrap_or_default()
-        ));
     }
 }

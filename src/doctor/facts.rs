@@ -22,238 +22,76 @@ pub(super) enum Size {
 }
 
 /// Names that stand before a number, in lower case and without `_`, `-` and spaces.
-const BEFORE: [(Size, &[&str]); 9] = [
+const BEFORE: [(Size, &str); 9] = [
     (
         Size::Batch,
-        &[
-            "batchsize",
-            "bs",
-            "batch",
-            "batchof",
-            "trainbatchsize",
-            "perdevicetrainbatchsize",
-            "pergpubatchsize",
-            "pergputrainbatchsize",
-            "perdevicebatchsize",
-            "localbatchsize",
-            "globalbatchsize",
-            "imsperbatch",
-            "samplespergpu",
-            "b",
-        ],
+        "batchsize bs batch batchof trainbatchsize perdevicetrainbatchsize pergpubatchsize \
+         pergputrainbatchsize perdevicebatchsize localbatchsize globalbatchsize imsperbatch samplespergpu b",
     ),
     (
         Size::Memory,
-        &[
-            "memorysize",
-            "queuesize",
-            "queuelen",
-            "queuelength",
-            "banksize",
-            "xbmsize",
-            "memsize",
-            "memoryqueuesize",
-            "memory",
-            "memorybank",
-            "memorybanksize",
-            "queue",
-            "memoryof",
-            "queueof",
-            "bankof",
-            "crossbatchmemory",
-        ],
+        "memorysize queuesize queuelen queuelength banksize xbmsize memsize memoryqueuesize memory memorybank \
+         memorybanksize queue memoryof queueof bankof crossbatchmemory",
     ),
     (
         Size::Dim,
-        &[
-            "embeddingsize",
-            "embeddingdim",
-            "embeddingdimension",
-            "embdim",
-            "embsize",
-            "embedsize",
-            "embeddim",
-            "featdim",
-            "featuredim",
-            "featuresize",
-            "dim",
-            "dims",
-            "d",
-            "outdim",
-            "outembeddingsize",
-            "dimension",
-            "dimensions",
-            "dimensionality",
-            "vectorsize",
-        ],
+        "embeddingsize embeddingdim embeddingdimension embdim embsize embedsize embeddim featdim featuredim \
+         featuresize dim dims d outdim outembeddingsize dimension dimensions dimensionality vectorsize",
     ),
     (
         Size::Classes,
-        &[
-            "numclasses",
-            "nclasses",
-            "classes",
-            "numclass",
-            "nclass",
-            "classnum",
-            "customnumclass",
-            "ncls",
-            "numlabels",
-            "nlabels",
-            "c",
-            "numids",
-            "nids",
-            "identities",
-            "numidentities",
-            "cnum",
-            "numberofclasses",
-        ],
+        "numclasses nclasses classes numclass nclass classnum customnumclass ncls numlabels nlabels c numids \
+         nids identities numidentities cnum numberofclasses",
     ),
     (
         Size::PerClass,
-        &[
-            "mperclass",
-            "samplesperclass",
-            "imagesperclass",
-            "perclass",
-            "numinstances",
-            "numinstance",
-            "imagesperid",
-            "imagesperperson",
-            "nperclass",
-            "m",
-        ],
+        "mperclass samplesperclass imagesperclass perclass numinstances numinstance imagesperid \
+         imagesperperson nperclass m",
     ),
     (
         Size::Rows,
-        &[
-            "numsamples",
-            "nsamples",
-            "numimages",
-            "nimages",
-            "ntotal",
-            "n",
-            "datasetsize",
-            "numrows",
-            "nrows",
-            "rows",
-            "numembeddings",
-            "numtest",
-            "numval",
-            "testsize",
-            "valsize",
-            "images",
-            "vectors",
-        ],
+        "numsamples nsamples numimages nimages ntotal n datasetsize numrows nrows rows numembeddings numtest \
+         numval testsize valsize images vectors",
     ),
     (
         Size::Queries,
-        &[
-            "nq",
-            "numquery",
-            "numqueries",
-            "nquery",
-            "nqueries",
-            "queries",
-            "query",
-        ],
+        "nq numquery numqueries nquery nqueries queries query",
     ),
     (
         Size::References,
-        &[
-            "nb",
-            "numgallery",
-            "ngallery",
-            "gallery",
-            "corpus",
-            "corpussize",
-            "references",
-            "database",
-            "nref",
-            "numreferences",
-        ],
+        "nb numgallery ngallery gallery corpus corpussize references database nref numreferences",
     ),
     (
         Size::Cards,
-        &[
-            "worldsize",
-            "nprocpernode",
-            "numgpus",
-            "ngpus",
-            "ngpu",
-            "numdevices",
-        ],
+        "worldsize nprocpernode numgpus ngpus ngpu numdevices",
     ),
 ];
 
 /// Nouns that stand after a number.
-const AFTER: [(Size, &[&str]); 8] = [
+const AFTER: [(Size, &str); 8] = [
     (
         Size::Rows,
-        &[
-            "images",
-            "rows",
-            "samples",
-            "datapoints",
-            "points",
-            "vectors",
-            "embeddings",
-            "sentences",
-            "documents",
-            "items",
-            "records",
-            "passages",
-            "features",
-            "data",
-            "pairs",
-            "captions",
-            "products",
-            "pixels",
-            "cells",
-        ],
+        "images rows samples datapoints points vectors embeddings sentences documents items records passages \
+         features data pairs captions products pixels cells",
     ),
-    (Size::Queries, &["queries", "query"]),
+    (Size::Queries, "queries query"),
     (
         Size::References,
-        &["gallery", "references", "reference", "corpus", "database"],
+        "gallery references reference corpus database",
     ),
     (
         Size::Classes,
-        &[
-            "classes",
-            "class",
-            "identities",
-            "ids",
-            "labels",
-            "categories",
-            "people",
-            "persons",
-            "speakers",
-        ],
+        "classes class identities ids labels categories people persons speakers",
     ),
-    (
-        Size::Dim,
-        &["dim", "dims", "dimensional", "dimensions", "d"],
-    ),
+    (Size::Dim, "dim dims dimensional dimensions d"),
     (
         Size::Cards,
-        &[
-            "gpus",
-            "cards",
-            "ranks",
-            "processes",
-            "a100",
-            "a100s",
-            "v100",
-            "v100s",
-            "h100",
-            "h100s",
-        ],
+        "gpus cards ranks processes a100 a100s v100 v100s h100 h100s",
     ),
-    (Size::Memory, &["negatives", "memory", "entries", "slots"]),
+    (Size::Memory, "negatives memory entries slots"),
     (
         Size::PerClass,
-        &["perclass", "imagesperclass", "samplesperclass", "perid"],
+        "perclass imagesperclass samplesperclass perid",
     ),
 ];
 
@@ -434,8 +272,10 @@ pub(super) fn whole(number: Option<f64>) -> Option<u64> {
     (number.fract() == 0.0 && (1.0..1e15).contains(&number)).then_some(number as u64)
 }
 
-fn size_of(name: &str, table: &[(Size, &[&str])]) -> Option<Size> {
-    let row = table.iter().find(|(_, names)| names.contains(&name));
+fn size_of(name: &str, table: &[(Size, &str)]) -> Option<Size> {
+    let row = table
+        .iter()
+        .find(|(_, names)| names.split(' ').any(|known| known == name));
     row.map(|(size, _)| *size)
 }
 

@@ -42,6 +42,17 @@ enum Work {
 }
 
 impl Work {
+    /// More rows than can be numbered, or more columns than a matrix has here.
+    fn is_beyond(&self) -> bool {
+        let (rows, dim) = match self {
+            Self::Mining(spec) => (spec.anchors.max(spec.references), spec.dim),
+            Self::Evaluation(spec) => (spec.queries.max(spec.references), spec.dim),
+            Self::Search(spec) => (spec.queries.max(spec.references), spec.dim),
+            Self::Training(..) => (0, 0),
+        };
+        rows > MOST_ROWS || dim > MOST_COLUMNS
+    }
+
     fn plan(&self, room: &Room) -> Result<Forecast> {
         let rate = Rate::default();
         match self {
@@ -54,6 +65,15 @@ impl Work {
             }
         }
     }
+}
+
+/// The most rows and columns that are planned for.
+const MOST_ROWS: usize = 1 << 30;
+const MOST_COLUMNS: usize = 1 << 16;
+
+/// A size for a plan: too many stay too many where numbers have 32 bits.
+fn sized(size: u64) -> usize {
+    usize::try_from(size).unwrap_or(usize::MAX)
 }
 
 /// Budget that plans begin with, and the largest that is tried.
@@ -83,6 +103,9 @@ pub(super) fn here(cause: Cause, facts: &Facts, setup: &Setup) -> Option<Here> {
         Cause::Head | Cause::ClassPairs | Cause::Moments | Cause::Bank => training(setup, facts)?,
         _ => return None,
     };
+    if work.is_beyond() {
+        return None;
+    }
     let mut budget = BUDGETS[0];
     while budget <= BUDGETS[1] {
         let room = Room {
@@ -139,10 +162,10 @@ fn settings(setup: &Setup, facts: &Facts) -> (TrainConfig, String, String) {
 fn step(setup: &Setup, facts: &Facts) -> (Work, String, String) {
     let (config, loss, miner) = settings(setup, facts);
     let spec = MiningSpec {
-        anchors: setup.anchors as usize,
-        references: setup.references as usize,
-        dim: setup.dim as usize,
-        positives: (setup.positives + u64::from(!setup.banked)) as usize,
+        anchors: sized(setup.anchors),
+        references: sized(setup.references),
+        dim: sized(setup.dim),
+        positives: sized(setup.positives.saturating_add(u64::from(!setup.banked))),
         own: !setup.banked,
         gradient: true,
         ..MiningSpec::default()
@@ -178,10 +201,10 @@ fn evaluation(facts: &Facts) -> (Work, String, String) {
     let dim = scored.dim.unwrap_or(128);
     let classes = facts.size(Size::Classes).unwrap_or(100).max(1);
     let spec = EvaluationSpec {
-        references: references as usize,
-        dim: dim as usize,
-        queries: queries as usize,
-        positives: references.div_ceil(classes) as usize,
+        references: sized(references),
+        dim: sized(dim),
+        queries: sized(queries),
+        positives: sized(references.div_ceil(classes)),
     };
     let more = match queries == references {
         true => "",
@@ -217,9 +240,9 @@ fn search(facts: &Facts) -> (Work, String, String) {
         .and_then(|(_, value, _)| value.number());
     let k = k.unwrap_or(10.0).clamp(1.0, (references - 1) as f64) as usize;
     let spec = KnnSpec {
-        queries: queries as usize,
-        references: references as usize,
-        dim: dim as usize,
+        queries: sized(queries),
+        references: sized(references),
+        dim: sized(dim),
         k,
         own,
     };

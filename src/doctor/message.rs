@@ -98,7 +98,7 @@ impl Message {
                 .or_else(|| after(around, "max allowed: ")),
             free: before(around, " free;").or_else(|| before(around, " is free")),
             allocated,
-            reserved: reserved.or_else(|| Some(allocated? + unused?)),
+            reserved: reserved.or_else(|| Some(allocated?.saturating_add(unused?))),
             unused: unused.or_else(|| Some(reserved?.saturating_sub(allocated?))),
             process: after(around, "this process has "),
             is_there: true,

@@ -1,7 +1,7 @@
 //! Which tensor ran out of memory? Takes the text of a traceback, or the lines that set up PyTorch Metric Learning, faiss or torch;
 //! gives the tensor, its bytes by shape, the reason, the change there, and the same work here with its plan.
 //!
-//! The rules stand in tables: `cause` has the signs of each cause, `tensors` its shape, `advice` its words. What the text does not
+//! The rules: `tables` has the signs of each cause, `tensors` its shape and bytes, `advice` its words. What the text does not
 //! say is assumed aloud, and a text that none of the rules knows is told so.
 
 mod advice;
@@ -13,15 +13,19 @@ mod here;
 mod message;
 mod number;
 mod setup;
+mod signs;
+mod tables;
 mod tensors;
 mod tokens;
 
 use serde::Serialize;
 
-use cause::{Cause, Sign, signs};
+use crate::base::ledger::Bytes;
+use cause::Cause;
 use facts::Facts;
 use number::close;
 use setup::Setup;
+use signs::{Sign, signs};
 use tensors::{Tensor, tensor};
 
 pub use here::Here;
@@ -66,6 +70,45 @@ pub struct Other {
     pub bytes: Option<u64>,
 }
 
+impl Diagnosis {
+    /// The answer in lines, each with its heading.
+    pub fn lines(&self) -> Vec<(&'static str, String)> {
+        let mut lines = vec![("Tensor", self.tensor.clone())];
+        let size = |bytes: u64| Bytes(bytes).to_string();
+        let bytes = self.bytes.map(size);
+        match (self.shape.is_empty(), bytes) {
+            (true, None) => {}
+            (true, Some(bytes)) => lines.push(("Bytes", bytes)),
+            (false, None) => lines.push(("Bytes", self.shape.clone())),
+            (false, Some(bytes)) => lines.push(("Bytes", format!("{} = {bytes}", self.shape))),
+        }
+        if let Some(peak) = self.peak_bytes {
+            let text = format!("{} with all that the call makes beside it", size(peak));
+            lines.push(("At peak", text));
+        }
+        if let Some(asked) = self.asked_bytes {
+            lines.push(("Asked", format!("{}, by the message", size(asked))));
+        }
+        lines.extend(self.assumed.iter().map(|what| ("Assumed", what.clone())));
+        if !self.why.is_empty() {
+            lines.push(("Seen", self.seen.clone()));
+            lines.push(("Why", self.why.clone()));
+        }
+        lines.extend(self.there.iter().map(|change| ("There", change.clone())));
+        if let Some(here) = &self.here {
+            let plan = Bytes(here.plan_bytes).rounded_up();
+            lines.push(("Here", here.command.clone()));
+            lines.push(("", format!("{plan} planned, for {}", here.sizes)));
+        }
+        for other in &self.also {
+            let bytes = other.bytes.map(|bytes| format!(", {}", size(bytes)));
+            let text = format!("{}{}", other.tensor, bytes.unwrap_or_default());
+            lines.push(("Or", text));
+        }
+        lines
+    }
+}
+
 /// The least weight of a sign that names a tensor.
 const ENOUGH: u32 = 30;
 
@@ -88,6 +131,10 @@ pub fn diagnose(text: &str) -> Diagnosis {
     let setup = Setup::read(&facts);
     let mut signs = signs(&facts);
     signs.extend(of_setup(&facts, &setup));
+    if scores_whole(&facts) {
+        let rankings = signs.iter_mut().filter(|sign| sign.cause == Cause::Ranking);
+        rankings.for_each(|sign| sign.cause = Cause::Distances);
+    }
     // The first of equals stays first.
     signs.sort_by_key(|sign| u32::MAX - sign.weight);
     let mut known: Vec<Sign> = Vec::new();
@@ -193,6 +240,16 @@ fn of_setup(facts: &Facts, setup: &Setup) -> Vec<Sign> {
     signs.collect()
 }
 
+/// An `AccuracyCalculator` keeps few neighbours, which its `CustomKNN` takes of a whole matrix.
+fn scores_whole(facts: &Facts) -> bool {
+    let k = facts
+        .argument("AccuracyCalculator", "k", 4)
+        .and_then(|k| k.number());
+    let search = facts.code.call("CustomKNN");
+    k.is_some_and(|k| k < 200.0)
+        && search.is_some_and(|call| call.argument("batch_size", 1).is_none())
+}
+
 /// Tensors that a setup makes, the more likely first.
 fn made(facts: &Facts, setup: &Setup) -> Vec<Cause> {
     let mut made = Vec::new();
@@ -237,54 +294,9 @@ fn made(facts: &Facts, setup: &Setup) -> Vec<Cause> {
     }
     let calculates = facts.has(&["accuracycalculator", "get_accuracy", "precisioncalculator"]);
     if calculates {
-        let is_short = facts
-            .argument("AccuracyCalculator", "k", 4)
-            .and_then(|k| k.number())
-            .is_some_and(|k| k < 200.0);
-        let is_whole = facts
-            .code
-            .call("CustomKNN")
-            .is_some_and(|call| call.argument("batch_size", 1).is_none());
-        match (is_short, is_whole) {
-            (true, true) => made.insert(0, Cause::Distances),
-            _ => made.insert(0, Cause::Ranking),
-        }
+        made.insert(0, Cause::Ranking);
     } else if facts.has(&["customknn"]) {
         made.insert(0, Cause::Distances);
     }
     made
-}
-
-impl Cause {
-    /// The name in reports.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Triplets => "triplets",
-            Self::Joined => "joined-pairs",
-            Self::PairsByPairs => "pairs-by-pairs",
-            Self::Angles => "angular-pairs",
-            Self::Pairs => "pair-matrices",
-            Self::OwnCopies => "own-copies",
-            Self::BatchCube => "batch-cube",
-            Self::Differences => "differences",
-            Self::Ranking => "ranking",
-            Self::Distances => "distance-matrix",
-            Self::FaissScratch => "faiss-scratch",
-            Self::FaissIndex => "faiss-index",
-            Self::Embeddings => "embeddings",
-            Self::Gathered => "all-gather",
-            Self::OneCard => "data-parallel",
-            Self::Head => "head",
-            Self::ClassPairs => "class-pairs",
-            Self::Moments => "optimizer-state",
-            Self::Bank => "memory-bank",
-            Self::KeptTuples => "kept-tuples",
-            Self::KeptGraph => "kept-graph",
-            Self::Activations => "activations",
-            Self::Validation => "validation",
-            Self::Fragments => "fragmentation",
-            Self::OtherProgram => "other-program",
-            Self::Host => "host-memory",
-        }
-    }
 }

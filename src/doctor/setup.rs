@@ -112,7 +112,9 @@ impl Setup {
         let assume = |what: String| self.assumed.borrow_mut().push(what);
         // A row for each pixel: [b, dim, h, w] with labels of [b, h, w].
         let pixels = facts.shapes.iter().find_map(|shape| match shape[..] {
-            [b, _, h, w] if facts.shapes.contains(&vec![b, h, w]) => Some(b * h * w),
+            [b, _, h, w] if facts.shapes.contains(&vec![b, h, w]) => {
+                Some(b.saturating_mul(h).saturating_mul(w))
+            }
             _ => None,
         });
         let batch = pixels.or(facts.size(Size::Batch));

@@ -371,7 +371,10 @@ fn distances(facts: &Facts) -> Tensor {
     ]);
     let (queries, references) = match (scored.queries, scored.references) {
         // Queries and gallery stand on both sides.
-        (Some(q), Some(g)) if ranks_again && q != g => (Some(q + g), Some(q + g)),
+        (Some(q), Some(g)) if ranks_again && q != g => {
+            let all = q.saturating_add(g);
+            (Some(all), Some(all))
+        }
         both => both,
     };
     match (queries, references) {
@@ -526,7 +529,7 @@ fn head(cause: Cause, facts: &Facts, setup: &Setup) -> Tensor {
             assumed.retain(|what| !what.starts_with("batch"));
             let tensor = Tensor::new("a moment of Adam for the head's weights, one of two")
                 .of(&[rows, dim], 4);
-            let both = 2 * tensor.bytes.unwrap_or(0);
+            let both = tensor.bytes.unwrap_or(0).saturating_mul(2);
             tensor.peak(both).assuming(assumed)
         }
         _ => {

@@ -69,3 +69,23 @@ test("sizes alone give memory, time and PML's share, by a link, and nothing runs
     assert.ok(await page.page.locator("#imagined-1").isHidden());
   });
 });
+
+test("a traceback is answered by its tensor, and what was pasted stays in the page", async () => {
+  await on("?engine=cpu#plan", { ready: /^Planned/ }, async (page) => {
+    await page.page.locator("[data-testid=doctor] summary").click();
+    const text = [
+      "miner = TripletMarginMiner(0.2, type_of_triplets='semihard')",
+      "loss = CrossBatchMemory(TripletMarginLoss(), 128, memory_size=10000, miner=miner)",
+      "batch_size = 32",
+      "RuntimeError: nonzero is not supported for tensors with more than INT_MAX elements",
+    ].join("\n");
+    await page.page.locator("#doctor-text").fill(text);
+    await page.says("doctor-answer", /labels x references x references/);
+    await page.says("doctor-answer", /32 x 10,000 x 10,000 x 1 byte/);
+    await page.says("doctor-answer", /nearfar loss --embeddings/);
+    assert.ok(!page.page.url().includes("INT_MAX"));
+    // Nothing is guessed of a text that says nothing.
+    await page.page.locator("#doctor-text").fill("My training crashed, CUDA out of memory.");
+    await page.says("doctor-answer", /names no tensor/);
+  });
+});

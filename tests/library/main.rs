@@ -9,6 +9,7 @@ mod compare;
 mod corpus;
 mod defaults;
 mod docs;
+mod doctor;
 mod engines;
 mod gradients;
 mod graph;

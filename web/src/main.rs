@@ -19,6 +19,7 @@ mod data;
 mod device;
 mod diagnostics;
 mod dialog;
+mod doctor;
 mod evaluation;
 mod failure;
 mod files;
