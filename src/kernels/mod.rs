@@ -28,8 +28,9 @@ pub mod triplet_margin;
 pub mod triplets;
 mod wgsl;
 
-use crate::engine::device::DeviceInfo;
-pub use crate::engine::gpu::{Access, Kernel};
+use crate::cpu::SEGMENT;
+use crate::engine::device::{DeviceInfo, TileShape};
+pub use crate::engine::gpu::{Access, Dispatch, Kernel};
 use crate::engine::gpu::{GpuCommands, NARROW};
 
 /// Short names, so that the bindings of a kernel stand in one line: read, and read or written.
@@ -88,6 +89,7 @@ pub static ALL: &[&Kernel] = &[
     &row_loss::POOL,
     &row_loss::COUNT,
     &row_loss::REDUCE,
+    &row_loss::REDUCE_FEW,
     &row_loss::SETTLE,
     &row_loss::SLOPES,
     &row_loss::LEARN,
@@ -143,6 +145,24 @@ pub fn used_of(info: &DeviceInfo, files: &[&str]) -> impl Iterator<Item = &'stat
 /// Steps that an invocation takes in one dispatch, all its loops together, about: software adapters end them at 65,536 without an
 /// error.
 pub(crate) const MOST_STEPS: usize = 16_384;
+
+/// Steps that an invocation takes in one dispatch on hardware, about: each waits for the one before, and a card of thousands of lanes for
+/// the last of them. At most 64 anchors, 65,536 references and 128 components take more than [`MOST_ROUNDS`].
+const FEW_STEPS: usize = 768;
+
+/// Dispatches that a block of a kernel is cut into at most, so that a submit has room for two such kernels.
+const MOST_WINDOWS: usize = 128;
+
+/// References that an invocation looks at in one dispatch, of so many steps each: whole segments, `most` at most. Hardware has shorter
+/// windows. No bit may depend on them.
+fn window_in(shape: TileShape, references: usize, steps: usize, most: usize) -> usize {
+    let short = (FEW_STEPS / steps / SEGMENT).max(1) * SEGMENT;
+    let least = references.div_ceil(MOST_WINDOWS).next_multiple_of(SEGMENT);
+    match shape {
+        TileShape::Strip => most,
+        TileShape::Tile => short.max(least).min(most),
+    }
+}
 
 /// Shape of workgroups whose invocations share so many items, of so many steps each: workgroups are large if few invocations would
 /// take too many steps.
