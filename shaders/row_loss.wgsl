@@ -100,12 +100,11 @@ struct Params {
 @group(0) @binding(1) var<storage, read_write> pooled: array<f32>;       // the values
 @group(0) @binding(2) var<storage, read_write> shares: array<f32>;       // the weights
 
+const FEW = 64u;       // invocations of a small workgroup
 const TOGETHER = 16u;  // invocations whose numbers are brought together first, in a large workgroup
 
 var<workgroup> floats: array<vec4f, WORKGROUP_SIZE>;  // 4 KiB at most
 var<workgroup> wholes: array<vec4u, WORKGROUP_SIZE>;  // 4 KiB at most
-var<workgroup> floats_of_groups: array<vec4f, WORKGROUP_SIZE / TOGETHER>;  // 256 bytes at most
-var<workgroup> wholes_of_groups: array<vec4u, WORKGROUP_SIZE / TOGETHER>;  // 256 bytes at most
 
 /// A pair that is kept.
 struct Pair {
@@ -244,18 +243,15 @@ fn total(first: u32) -> f32 {
 /// The largest of every invocation's values. Called in uniform control flow.
 fn largest(own: vec4f, lane: u32) -> vec4f {
   bring(own, lane);
-  if WORKGROUP_SIZE <= 64u {
+  if WORKGROUP_SIZE <= FEW {
     return largest_of(0u, WORKGROUP_SIZE);
   }
+  var best = own;
   if lane < WORKGROUP_SIZE / TOGETHER {
-    floats_of_groups[lane] = largest_of(lane * TOGETHER, TOGETHER);
+    best = largest_of(lane * TOGETHER, TOGETHER);
   }
-  workgroupBarrier();  // those of every group are there before they are read
-  var best = floats_of_groups[0];
-  for (var i = 1u; i < WORKGROUP_SIZE / TOGETHER; i++) {
-    best = max(best, floats_of_groups[i]);
-  }
-  return best;
+  bring(best, lane);
+  return largest_of(0u, WORKGROUP_SIZE / TOGETHER);
 }
 
 fn largest_of(first: u32, count: u32) -> vec4f {
@@ -273,21 +269,18 @@ fn bring(own: vec4f, lane: u32) {
   workgroupBarrier();  // all values are there before they are read
 }
 
-/// The sum of every invocation's values, in their order, or of groups of them in theirs. Called in uniform control flow.
+/// The sum of every invocation's values, in their order; in a large workgroup of groups, in theirs. Called in uniform control flow.
 fn sum(own: vec4f, lane: u32) -> vec4f {
   bring(own, lane);
-  if WORKGROUP_SIZE <= 64u {
+  if WORKGROUP_SIZE <= FEW {
     return sum_of(0u, WORKGROUP_SIZE);
   }
+  var part = own;
   if lane < WORKGROUP_SIZE / TOGETHER {
-    floats_of_groups[lane] = sum_of(lane * TOGETHER, TOGETHER);
+    part = sum_of(lane * TOGETHER, TOGETHER);
   }
-  workgroupBarrier();  // those of every group are there before they are read
-  var all = vec4f();
-  for (var i = 0u; i < WORKGROUP_SIZE / TOGETHER; i++) {
-    all += floats_of_groups[i];
-  }
-  return all;
+  bring(part, lane);
+  return sum_of(0u, WORKGROUP_SIZE / TOGETHER);
 }
 
 fn sum_of(first: u32, count: u32) -> vec4f {
@@ -298,23 +291,24 @@ fn sum_of(first: u32, count: u32) -> vec4f {
   return all;
 }
 
-/// The sum of every invocation's whole numbers. Called in uniform control flow.
-fn sum_wholes(own: vec4u, lane: u32) -> vec4u {
+fn bring_wholes(own: vec4u, lane: u32) {
   workgroupBarrier();  // all have read what was there before
   wholes[lane] = own;
   workgroupBarrier();  // all values are there before they are read
-  if WORKGROUP_SIZE <= 64u {
+}
+
+/// The sum of every invocation's whole numbers. Called in uniform control flow.
+fn sum_wholes(own: vec4u, lane: u32) -> vec4u {
+  bring_wholes(own, lane);
+  if WORKGROUP_SIZE <= FEW {
     return sum_of_wholes(0u, WORKGROUP_SIZE);
   }
+  var part = own;
   if lane < WORKGROUP_SIZE / TOGETHER {
-    wholes_of_groups[lane] = sum_of_wholes(lane * TOGETHER, TOGETHER);
+    part = sum_of_wholes(lane * TOGETHER, TOGETHER);
   }
-  workgroupBarrier();  // those of every group are there before they are read
-  var all = vec4u();
-  for (var i = 0u; i < WORKGROUP_SIZE / TOGETHER; i++) {
-    all += wholes_of_groups[i];
-  }
-  return all;
+  bring_wholes(part, lane);
+  return sum_of_wholes(0u, WORKGROUP_SIZE / TOGETHER);
 }
 
 fn sum_of_wholes(first: u32, count: u32) -> vec4u {

@@ -146,18 +146,21 @@ pub fn used_of(info: &DeviceInfo, files: &[&str]) -> impl Iterator<Item = &'stat
 /// error.
 pub(crate) const MOST_STEPS: usize = 16_384;
 
-/// Steps that an invocation takes in one dispatch on hardware, about: each waits for the one before, and a card of thousands of lanes for
-/// the last of them. At most 64 anchors, 65,536 references and 128 components take more than [`MOST_ROUNDS`].
+/// Steps that an invocation takes after each other in one window on hardware, where a card of thousands of lanes waits for the last
+/// of them.
 const FEW_STEPS: usize = 768;
 
-/// Dispatches that a block of a kernel is cut into at most, so that a submit has room for two such kernels.
-const MOST_WINDOWS: usize = 128;
-
-/// References that an invocation looks at in one dispatch, of so many steps each: whole segments, `most` at most. Hardware has shorter
-/// windows. No bit may depend on them.
-fn window_in(shape: TileShape, references: usize, steps: usize, most: usize) -> usize {
+/// Number of references that an invocation looks at in one dispatch, in so many steps each: whole segments, `most` at most. On
+/// hardware windows are short, but `windows` at most, so that a submit has room for all. No bit may depend on them.
+fn window_in(
+    shape: TileShape,
+    references: usize,
+    steps: usize,
+    windows: usize,
+    most: usize,
+) -> usize {
     let short = (FEW_STEPS / steps / SEGMENT).max(1) * SEGMENT;
-    let least = references.div_ceil(MOST_WINDOWS).next_multiple_of(SEGMENT);
+    let least = references.div_ceil(windows).next_multiple_of(SEGMENT);
     match shape {
         TileShape::Strip => most,
         TileShape::Tile => short.max(least).min(most),

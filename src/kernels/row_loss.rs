@@ -42,20 +42,15 @@ pub static REDUCE: Kernel = Kernel {
     name: "row_loss.reduce",
     entry: "reduce",
     bindings: &[READ, READ, READ, READ, READ_WRITE, READ_WRITE, READ],
-    workgroup_bytes: reduce_bytes(SEGMENT),
+    workgroup_bytes: 2 * 16 * SEGMENT as u32,
     ..COUNT
 };
-
-/// Workgroup memory of so many invocations of [`REDUCE`]: numbers of each, and of 16 together.
-const fn reduce_bytes(invocations: usize) -> u32 {
-    (2 * 16 * (invocations + invocations / 16)) as u32
-}
 
 /// [`REDUCE`] with 64 invocations, for rows of [`FEW_REFERENCES`] at most.
 pub static REDUCE_FEW: Kernel = Kernel {
     name: "row_loss.reduce_few",
     workgroup_size: 64,
-    workgroup_bytes: reduce_bytes(64),
+    workgroup_bytes: 2 * 16 * 64,
     ..REDUCE
 };
 
@@ -117,9 +112,12 @@ struct Params {
 /// The most references of the other side that [`COUNT`] looks at in one dispatch.
 const WINDOW: usize = MOST_STEPS / SEGMENT * SEGMENT;
 
+/// The most windows of [`COUNT`] on hardware.
+const MOST_WINDOWS: usize = 128;
+
 /// References of the other side that [`COUNT`] looks at in one dispatch.
 fn window(shape: TileShape, references: usize) -> usize {
-    window_in(shape, references, 1, WINDOW)
+    window_in(shape, references, 1, MOST_WINDOWS, WINDOW)
 }
 
 /// Replaces `kept.values` by the values of their classes if several references stand for one class, and writes to `kept.weights`

@@ -113,8 +113,10 @@ pub fn windows(stride: usize, references: usize, swap: bool) -> usize {
 }
 
 fn window_on(shape: TileShape, stride: usize, references: usize, swap: bool) -> usize {
+    // Without a swap the negatives of positives may be chosen in as many windows before.
+    let windows = if swap { 256 } else { 128 };
     let most = window(stride, swap);
-    window_in(shape, references, steps(stride, swap), most)
+    window_in(shape, references, steps(stride, swap), windows, most)
 }
 
 /// Writes dL/ds of every kept reference, times the number of active triplets; adds triplet counts and each row's loss sum to the

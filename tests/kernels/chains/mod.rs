@@ -88,11 +88,12 @@ impl Data {
 /// A piece of the work.
 type Piece = fn(&mut Work<'_>);
 
-const PIECES: [Piece; 6] = [
+const PIECES: [Piece; 7] = [
     |work| work.head(),
     |work| work.triplets(),
     |work| work.losses(),
     |work| work.triplet_losses(),
+    |work| work.swaps(),
     |work| work.row_losses(),
     |work| work.lists(),
 ];
@@ -153,4 +154,63 @@ fn no_invocation_takes_more_than_1024_steps_on_hardware() {
         let counted = found.contains_key(kernel.name);
         assert_eq!(counted, kernel.name != SOFTWARE_ALONE, "{}", kernel.name);
     }
+}
+
+/// The most steps of an invocation in a workgroup of 256 that runs these lines; `count` is 5,000, and `known` holds 300.
+fn planted(lines: &str) -> Option<u64> {
+    let source = format!(
+        "override WORKGROUP_SIZE: u32;
+        struct Params {{ count: u32 }}
+        @group(0) @binding(0) var<uniform> params: Params;
+        @group(0) @binding(1) var<storage, read> known: array<vec2u>;
+        @group(0) @binding(2) var<storage, read_write> sum: array<u32>;
+        fn add(first: u32, end: u32) {{ for (var i = first; i < end; i++) {{ sum[i] += i; }} }}
+        @compute @workgroup_size(WORKGROUP_SIZE)
+        fn main(@builtin(local_invocation_index) lane: u32) {{ {lines} }}"
+    );
+    let module = naga::front::wgsl::parse_str(&source).expect("is WGSL");
+    let dispatched = Dispatched {
+        entry: "main",
+        workgroup_size: 256,
+        grid: [1, 1],
+        params: &5000u32.to_le_bytes(),
+    };
+    let known = |name: &str| {
+        let numbers = || Value::Many(vec![Value::U(300), Value::Unknown]);
+        (name == "known").then(numbers)
+    };
+    longest(&module, &dispatched, &known)
+}
+
+#[test]
+fn steps_that_are_planted_are_counted() {
+    assert_eq!(planted("sum[lane] = 1u;"), Some(0));
+    assert_eq!(planted("add(0u, params.count);"), Some(5000));
+    assert_eq!(
+        planted("for (var i = lane; i < params.count; i += WORKGROUP_SIZE) { sum[i] = i; }"),
+        Some(20)
+    );
+    // A round of an outer loop is the steps of its inner one.
+    let segments =
+        "for (var s = 0u; s < params.count; s += 256u) { add(s, min(s + 256u, params.count)); }";
+    assert_eq!(planted(segments), Some(5000));
+    assert_eq!(planted("add(0u, known[lane].x); add(0u, 9u);"), Some(309));
+    // What is not known: the longer way, and no way out.
+    assert_eq!(
+        planted("if sum[0] > 1u { add(0u, 7u); } else { add(0u, 8u); }"),
+        Some(8)
+    );
+    assert_eq!(
+        planted("for (var i = 0u; i < 9u; i++) { if sum[i] > 1u { break; } sum[i] = i; }"),
+        Some(9)
+    );
+    assert_eq!(planted("add(0u, min(known[0].y, 40u));"), Some(40));
+    assert_eq!(planted("add(0u, known[0].y);"), None);
+    // A search by halves.
+    let search = "var low = 0u; var high = 1024u;
+        while low < high {
+          let middle = (low + high) / 2u;
+          if sum[middle] > 1u { low = middle + 1u; } else { high = middle; }
+        }";
+    assert_eq!(planted(search), Some(11));
 }

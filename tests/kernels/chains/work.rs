@@ -357,15 +357,11 @@ impl Work<'_> {
             one_negative: false,
             smooth: false,
         };
-        let swaps = Weighing {
-            swap: true,
-            ..plain
-        };
         let one_negative = Weighing {
             one_negative: true,
             ..plain
         };
-        for weighing in [plain, swaps, one_negative] {
+        for weighing in [plain, one_negative] {
             triplet_loss::triplet_loss(
                 commands,
                 &block,
@@ -389,7 +385,6 @@ impl Work<'_> {
             0,
             &mut report,
         );
-        triplet_loss::swapped_loss(commands, &block, &swaps, 0, 64, inputs, &mut kept);
         let draws = Draws {
             drawing: Drawing {
                 cutoff: 0.5,
@@ -404,6 +399,39 @@ impl Work<'_> {
         };
         draw::draw(commands, &block, &draws, inputs, &mut kept, &mut list);
         draw::count(commands, &block, &draws, &list, &mut times);
+    }
+
+    /// A submit has no room for these beside the other losses.
+    pub(super) fn swaps(&mut self) {
+        let block = self.data.block();
+        let (anchors, known) = (self.buffer(), self.buffer());
+        let (batch, tags) = (self.buffer(), self.buffer());
+        let inputs = Inputs {
+            anchors: &anchors,
+            references: &known,
+            batch: &batch,
+            tags: &tags,
+        };
+        let mut kept = self.kept();
+        let (mut terms, mut report) = (self.buffer(), self.buffer());
+        let commands = &mut self.commands;
+        let swaps = Weighing {
+            rule: RULE,
+            swap: true,
+            one_negative: false,
+            smooth: false,
+        };
+        triplet_loss::triplet_loss(
+            commands,
+            &block,
+            &swaps,
+            &known,
+            &mut kept,
+            &mut terms,
+            0,
+            &mut report,
+        );
+        triplet_loss::swapped_loss(commands, &block, &swaps, 0, 64, inputs, &mut kept);
     }
 
     pub(super) fn row_losses(&mut self) {
