@@ -44,7 +44,10 @@ struct Params {
 @group(0) @binding(1) var<storage, read> listed: array<vec2u>;  // [rows, places]
 @group(0) @binding(2) var<storage, read_write> times: array<atomic<u32>>;  // [rows, width]
 
+const TOGETHER = 16u;  // invocations whose largest weights are compared first
+
 var<workgroup> floats: array<f32, WORKGROUP_SIZE>;  // 1 KiB
+var<workgroup> tops: array<f32, WORKGROUP_SIZE / TOGETHER>;  // of TOGETHER invocations, 64 bytes
 var<workgroup> members: atomic<u32>;                // references of the row's class, 4 bytes
 
 /// The logarithm of a negative's weight, up to a constant.
@@ -107,10 +110,16 @@ fn draw(
   atomicAdd(&members, own);
   floats[lane] = top;
   workgroupBarrier();  // all have looked before the largest is found, and members are counted
-  for (var i = 0u; i < WORKGROUP_SIZE; i++) {
-    top = max(top, floats[i]);
+  if lane < WORKGROUP_SIZE / TOGETHER {
+    for (var i = 0u; i < TOGETHER; i++) {
+      top = max(top, floats[lane * TOGETHER + i]);
+    }
+    tops[lane] = top;
   }
-  workgroupBarrier();  // all have read the largest of each before its place is used again
+  workgroupBarrier();  // the largest of each group is there, and the places of those of each may be used again
+  for (var i = 0u; i < WORKGROUP_SIZE / TOGETHER; i++) {
+    top = max(top, tops[i]);
+  }
   var sum = 0.0;
   for (var i = first; i < end; i++) {
     let below = sums[at + i] - top;
@@ -160,8 +169,11 @@ fn draw(
     drawn[list] = vec2u(draws, 0u);
   }
   storageBarrier();  // all have drawn before the sums go
-  for (var i = first; i < end; i++) {
+  for (var i = first; i < end; i += 4u) {
     sums[at + i] = 0.0;
+    sums[at + min(i + 1u, end - 1u)] = 0.0;
+    sums[at + min(i + 2u, end - 1u)] = 0.0;
+    sums[at + min(i + 3u, end - 1u)] = 0.0;
   }
 }
 

@@ -3,12 +3,15 @@
 //   mean = sum over rows of gradient / rows
 //   push = cosine of mean and its running average before this step       average = 0.9 average + 0.1 mean
 //
-// mean      one invocation per vec4   state: mean
-// measure   one workgroup             state: average, and mean unless it is there; sums: of the pushes so far, and their number
+// mean      one workgroup per COLUMNS vec4s   state: mean, an invocation a segment of rows, then the segments in order
+// measure   one workgroup                     state: average, and mean unless it is there; sums: of the pushes so far, and their number
 //
 // The gradient of a loss of triplets is still times the active triplets.
 
 override WORKGROUP_SIZE: u32;
+const SEGMENT = 256u;  // rows that are added by themselves, ascending
+const COLUMNS = 16u;   // vec4s of a workgroup, in mean
+const TOGETHER = 16u;  // invocations whose products are added first, in measure
 
 struct Params {
   rows: u32,
@@ -22,14 +25,24 @@ struct Params {
 @group(0) @binding(3) var<storage, read_write> sums: array<f32>;        // [2]
 
 var<workgroup> partial: array<vec4f, WORKGROUP_SIZE>;  // 4 KiB
+var<workgroup> partial_groups: array<vec4f, WORKGROUP_SIZE / TOGETHER>;  // of TOGETHER invocations, 256 bytes
+
+/// A vec4 of the sum over the rows of the segment that begins at `start`.
+fn sum_of_segment(k: u32, start: u32, rows: u32) -> vec4f {
+  var sum = vec4f();
+  for (var row = start; row < min(start + SEGMENT, rows); row++) {
+    sum += gradient[row * params.stride + k];
+  }
+  return sum;
+}
 
 /// A vec4 of the mean; zero without rows.
 fn mean_of(k: u32, rows: u32) -> vec4f {
-  var sum = vec4f();
-  for (var row = 0u; row < rows; row++) {
-    sum += gradient[row * params.stride + k];
+  var total = vec4f();
+  for (var start = 0u; start < params.rows; start += SEGMENT) {
+    total += sum_of_segment(k, start, rows);
   }
-  return sum / f32(params.rows);
+  return total / f32(params.rows);
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
@@ -38,11 +51,23 @@ fn mean(
   @builtin(num_workgroups) groups: vec3u,
   @builtin(local_invocation_index) lane: u32,
 ) {
-  let k = (group.x + group.y * groups.x) * WORKGROUP_SIZE + lane;
-  if k >= params.stride {
-    return;
+  let k = (group.x + group.y * groups.x) * COLUMNS + lane % COLUMNS;
+  let rows = select(0u, params.rows, k < params.stride);
+  let own = lane / COLUMNS * SEGMENT;
+  var total = vec4f();
+  for (var start = 0u; start < params.rows; start += WORKGROUP_SIZE / COLUMNS * SEGMENT) {
+    partial[lane] = sum_of_segment(k, start + own, rows);
+    workgroupBarrier();  // the segments are summed before they are added, in their order
+    if lane < COLUMNS {
+      for (var at = lane; at < WORKGROUP_SIZE; at += COLUMNS) {
+        total += partial[at];
+      }
+    }
+    workgroupBarrier();  // and added before the next take their place
   }
-  state[k] = mean_of(k, params.rows);
+  if lane < COLUMNS && k < params.stride {
+    state[k] = total / f32(params.rows);
+  }
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
@@ -65,11 +90,20 @@ fn measure(@builtin(local_invocation_index) lane: u32) {
   }
   partial[lane] = products;
   workgroupBarrier();  // all products are there before they are added
+  if lane < WORKGROUP_SIZE / TOGETHER {
+    var sum = vec4f();
+    for (var i = 0u; i < TOGETHER; i++) {
+      sum += partial[lane * TOGETHER + i];
+    }
+    partial_groups[lane] = sum;
+  }
+  workgroupBarrier();  // and so are those of every group
   if lane > 0u {
     return;
   }
-  for (var i = 1u; i < WORKGROUP_SIZE; i++) {
-    products += partial[i];
+  products = partial_groups[0];
+  for (var i = 1u; i < WORKGROUP_SIZE / TOGETHER; i++) {
+    products += partial_groups[i];
   }
   let lengths = sqrt(products.y) * sqrt(products.z);
   if lengths > 0.0 {

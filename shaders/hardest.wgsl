@@ -4,7 +4,7 @@
 //
 // pick   one workgroup a row and chunk of CHUNK references   found; NO_ID if the chunk has no such reference
 
-const CHUNK = 1048576u;  // a bound on how often an invocation goes round
+const CHUNK = 4096u;
 const NO_ID = 0xffffffffu;
 
 @group(0) @binding(5) var<storage, read_write> found: array<vec4u>;  // [chunks, rows]

@@ -64,6 +64,7 @@ struct Params {
 
 const SHARING = 8u;          // rows that look at the same tags together, in find
 const RUN = 1024u;           // thresholds that one workgroup sorts, 4 an invocation
+const NEAREST = vec2u(0x7f800000u, 0u);  // infinity: no threshold is nearer
 
 var<workgroup> run: array<vec2u, 4u * WORKGROUP_SIZE>;  // 8 KiB at most: the thresholds of a run, before it is sorted
 
@@ -122,31 +123,31 @@ fn find_positives(i: u32, last: u32, first: u32, end: u32, lane: u32) {
 
 /// Sorts up to RUN thresholds: the place of one is the number of those that are farther. Called in uniform control flow.
 fn order_thresholds(first: u32, count: u32, lane: u32) {
-  if count <= WORKGROUP_SIZE {
-    let own = thresholds[first + min(lane, max(count, 1u) - 1u)];
-    var place = 0u;
-    for (var j = 0u; j < count; j++) {
-      place += u32(nearer(thresholds[first + j], own));
-    }
-    storageBarrier();  // all have read before any writes
-    if lane < count {
-      thresholds[first + place] = own;
-    }
-    return;
-  }
-  for (var j = lane; j < count; j += WORKGROUP_SIZE) {
-    run[j] = thresholds[first + j];
+  for (var j = lane; j < (count + 3u) / 4u * 4u; j += WORKGROUP_SIZE) {
+    run[j] = select(NEAREST, thresholds[first + min(j, count - 1u)], j < count);
   }
   workgroupBarrier();  // the run is there as it was found
+  if count <= WORKGROUP_SIZE {
+    let own = run[lane];
+    var place = 0u;
+    for (var j = 0u; j < count; j += 4u) {
+      place += u32(nearer(run[j], own)) + u32(nearer(run[j + 1u], own));
+      place += u32(nearer(run[j + 2u], own)) + u32(nearer(run[j + 3u], own));
+    }
+    put(first, place, own, lane < count);
+    return;
+  }
   let i = lane + WORKGROUP_SIZE * vec4u(0u, 1u, 2u, 3u);
   let a = run[i.x];
   let b = run[i.y];
   let c = run[i.z];
   let d = run[i.w];
   var places = vec4u();
-  for (var j = 0u; j < count; j++) {
+  for (var j = 0u; j < count; j += 2u) {
     let other = run[j];
+    let next = run[j + 1u];
     places += vec4u(u32(nearer(other, a)), u32(nearer(other, b)), u32(nearer(other, c)), u32(nearer(other, d)));
+    places += vec4u(u32(nearer(next, a)), u32(nearer(next, b)), u32(nearer(next, c)), u32(nearer(next, d)));
   }
   put(first, places.x, a, i.x < count);
   put(first, places.y, b, i.y < count);

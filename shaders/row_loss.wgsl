@@ -12,7 +12,7 @@
 // learn    one invocation                                  gradient: of the boundary, which moves both margins
 //
 // `count` looks at the other side from `first` on, a window at a time: times grow window by window. In `reduce` each
-// invocation adds up every WORKGROUP_SIZE-th pair, and their sums are added in order. Between `reduce` and `slopes` the rows
+// invocation adds up every WORKGROUP_SIZE-th pair, and their sums are added in order: the size is chosen by the references. Between `reduce` and `slopes` the rows
 // of all blocks are reduced: divisors are counts of the whole batch.
 
 override WORKGROUP_SIZE: u32;
@@ -100,8 +100,11 @@ struct Params {
 @group(0) @binding(1) var<storage, read_write> pooled: array<f32>;       // the values
 @group(0) @binding(2) var<storage, read_write> shares: array<f32>;       // the weights
 
-var<workgroup> floats: array<vec4f, WORKGROUP_SIZE>;  // 1 KiB
-var<workgroup> wholes: array<vec4u, WORKGROUP_SIZE>;  // 1 KiB
+const FEW = 64u;       // invocations of a small workgroup
+const TOGETHER = 16u;  // invocations whose numbers are brought together first, in a large workgroup
+
+var<workgroup> floats: array<vec4f, WORKGROUP_SIZE>;  // 4 KiB at most
+var<workgroup> wholes: array<vec4u, WORKGROUP_SIZE>;  // 4 KiB at most
 
 /// A pair that is kept.
 struct Pair {
@@ -239,35 +242,78 @@ fn total(first: u32) -> f32 {
 
 /// The largest of every invocation's values. Called in uniform control flow.
 fn largest(own: vec4f, lane: u32) -> vec4f {
-  workgroupBarrier();  // all have read what was there before
-  floats[lane] = own;
-  workgroupBarrier();  // all values are there before they are read
-  var best = floats[0];
-  for (var i = 1u; i < WORKGROUP_SIZE; i++) {
+  bring(own, lane);
+  if WORKGROUP_SIZE <= FEW {
+    return largest_of(0u, WORKGROUP_SIZE);
+  }
+  var best = own;
+  if lane < WORKGROUP_SIZE / TOGETHER {
+    best = largest_of(lane * TOGETHER, TOGETHER);
+  }
+  bring(best, lane);
+  return largest_of(0u, WORKGROUP_SIZE / TOGETHER);
+}
+
+fn largest_of(first: u32, count: u32) -> vec4f {
+  var best = floats[first];
+  for (var i = first; i < first + min(count, WORKGROUP_SIZE); i++) {
     best = max(best, floats[i]);
   }
   return best;
 }
 
-/// The sum of every invocation's values, in their order. Called in uniform control flow.
-fn sum(own: vec4f, lane: u32) -> vec4f {
+/// Writes every invocation's values. Called in uniform control flow.
+fn bring(own: vec4f, lane: u32) {
   workgroupBarrier();  // all have read what was there before
   floats[lane] = own;
   workgroupBarrier();  // all values are there before they are read
+}
+
+/// The sum of every invocation's values, in their order; in a large workgroup of groups, in theirs. Called in uniform control flow.
+fn sum(own: vec4f, lane: u32) -> vec4f {
+  bring(own, lane);
+  if WORKGROUP_SIZE <= FEW {
+    return sum_of(0u, WORKGROUP_SIZE);
+  }
+  var part = own;
+  if lane < WORKGROUP_SIZE / TOGETHER {
+    part = sum_of(lane * TOGETHER, TOGETHER);
+  }
+  bring(part, lane);
+  return sum_of(0u, WORKGROUP_SIZE / TOGETHER);
+}
+
+fn sum_of(first: u32, count: u32) -> vec4f {
   var all = vec4f();
-  for (var i = 0u; i < WORKGROUP_SIZE; i++) {
+  for (var i = first; i < first + min(count, WORKGROUP_SIZE); i++) {
     all += floats[i];
   }
   return all;
 }
 
-/// The sum of every invocation's whole numbers. Called in uniform control flow.
-fn sum_wholes(own: vec4u, lane: u32) -> vec4u {
+fn bring_wholes(own: vec4u, lane: u32) {
   workgroupBarrier();  // all have read what was there before
   wholes[lane] = own;
   workgroupBarrier();  // all values are there before they are read
+}
+
+/// The sum of every invocation's whole numbers. Called in uniform control flow.
+fn sum_wholes(own: vec4u, lane: u32) -> vec4u {
+  bring_wholes(own, lane);
+  if WORKGROUP_SIZE <= FEW {
+    return sum_of_wholes(0u, WORKGROUP_SIZE);
+  }
+  var part = own;
+  if lane < WORKGROUP_SIZE / TOGETHER {
+    part = sum_of_wholes(lane * TOGETHER, TOGETHER);
+  }
+  bring_wholes(part, lane);
+  return sum_of_wholes(0u, WORKGROUP_SIZE / TOGETHER);
+}
+
+fn sum_of_wholes(first: u32, count: u32) -> vec4u {
   var all = vec4u();
-  for (var i = 0u; i < WORKGROUP_SIZE; i++) {
+  for (var i = first; i < first + min(count, WORKGROUP_SIZE); i++) {
     all += wholes[i];
   }
   return all;

@@ -16,8 +16,9 @@
 // swapped   one invocation per pair of references           weights [rows, width]: the slopes that swap takes from the anchors
 //
 // `slopes` looks at the other side from `first` on, a window at a time: weights and terms grow window by window, and so do
-// choices. Sums go in segments of WORKGROUP_SIZE, one owner each, ascending. A number of a negative counts from 1, and is
-// whole in f32: a row has 2^20 references at most.
+// choices. Sums go in segments of WORKGROUP_SIZE, one owner each, ascending; a term gets the losses of one segment of positives
+// after the other: no bit depends on the windows. A number of a negative counts from 1, and is whole in f32: a row has 2^20
+// references at most.
 
 override WORKGROUP_SIZE: u32;
 const BLOCK = 8u;    // vec4s of a partial sum of a similarity, as in tile.wgsl
@@ -111,20 +112,26 @@ fn more(p: u32, n: u32, k: u32, acc: f32) -> f32 {
   return chain(select(vec4f(), references[p + at], there), references[n + at], acc);
 }
 
+/// A partial sum of a similarity.
+fn part_between(p: u32, n: u32, k: u32) -> f32 {
+  var part = more(p, n, k, 0.0);
+  part = more(p, n, k + 1u, part);
+  part = more(p, n, k + 2u, part);
+  part = more(p, n, k + 3u, part);
+  part = more(p, n, k + 4u, part);
+  part = more(p, n, k + 5u, part);
+  part = more(p, n, k + 6u, part);
+  return more(p, n, k + 7u, part);
+}
+
 /// The value of two references. Unrolled: a long loop for each triplet would run into the limits of drivers.
 fn value_between(p_place: u32, n_place: u32) -> f32 {
   let p = p_place * params.stride;
   let n = n_place * params.stride;
   var s = 0.0;
-  for (var k = 0u; k < params.stride; k += BLOCK) {
-    var part = more(p, n, k, 0.0);
-    part = more(p, n, k + 1u, part);
-    part = more(p, n, k + 2u, part);
-    part = more(p, n, k + 3u, part);
-    part = more(p, n, k + 4u, part);
-    part = more(p, n, k + 5u, part);
-    part = more(p, n, k + 6u, part);
-    s += more(p, n, k + 7u, part);
+  for (var k = 0u; k < params.stride; k += 2u * BLOCK) {
+    let next = part_between(p, n, k + BLOCK);  // 0 past the end
+    s = s + part_between(p, n, k) + next;
   }
   return value_of(s);
 }
@@ -174,28 +181,34 @@ fn add(total: u32, value: u32) {
   }
 }
 
-/// The losses of a workgroup's invocations, in their order, and their totals. Called in uniform control flow.
-fn close(term: u32, loss: f32, seen: array<u32, TOTALS>, lane: u32) {
+/// Adds the losses of a workgroup's invocations, in their order, to a term. Called in uniform control flow.
+fn add_losses(term: u32, loss: f32, lane: u32) {
+  partial[lane] = loss;
+  workgroupBarrier();  // all losses are there before they are added
+  if lane == 0u {
+    var sum = 0.0;
+    for (var i = 0u; i < WORKGROUP_SIZE; i += 4u) {
+      sum = sum + partial[i] + partial[i + 1u] + partial[i + 2u] + partial[i + 3u];
+    }
+    terms[term] += sum;
+  }
+  workgroupBarrier();  // and added before others take their place
+}
+
+/// Adds what a workgroup's invocations have seen to the report. Called in uniform control flow.
+fn add_seen(seen: array<u32, TOTALS>, lane: u32) {
   var own = seen;
   for (var i = 0u; i < TOTALS; i++) {
     if own[i] > 0u {
       atomicAdd(&tally[i], own[i]);
     }
   }
-  partial[lane] = loss;
-  workgroupBarrier();  // losses and tally are complete before they are read
+  workgroupBarrier();  // the tally is complete before it is read
   if lane < TOTALS {
     let count = atomicLoad(&tally[lane]);
     if count > 0u {
       add(WITHIN + 2u * lane, count);
     }
-  }
-  if lane == 0u {
-    var sum = 0.0;
-    for (var i = 0u; i < WORKGROUP_SIZE; i++) {
-      sum += partial[i];
-    }
-    terms[term] = select(terms[term], 0.0, params.first == 0u) + sum;
   }
 }
 
@@ -270,55 +283,67 @@ fn slopes(
     return;
   }
   let kept = counts[row];
-  if segment * WORKGROUP_SIZE >= kept.x + kept.y {
+  let begin = segment * WORKGROUP_SIZE;
+  if begin >= kept.x + kept.y {
     return;
+  }
+  let term = row * params.segments + segment;
+  if params.first == 0u && lane == 0u {
+    terms[term] = 0.0;
   }
   let at = row * params.width;
   let last = at + params.width - 1u;
-  let j = segment * WORKGROUP_SIZE + lane;
+  let j = begin + lane;
   let positive = j < kept.x;
-  var loss = 0.0;
-  var seen: array<u32, TOTALS>;
   let one_negative = params.one_negative != 0u;
-  if j < kept.x + kept.y && !(one_negative && positive) {
-    let own = places[select(last - (j - kept.x), at + j, positive)];
-    let v_own = values[at + own];
-    let end = min(params.end, select(kept.x, kept.y, positive));
-    var weight = 0.0;
-    for (var start = params.first; start < end; start += WORKGROUP_SIZE) {
-      var part = 0.0;
-      var lost = 0.0;
-      for (var o = start; o < min(start + WORKGROUP_SIZE, end); o++) {
-        let other = places[select(at + o, last - o, positive)];
-        let v_other = values[at + other];
-        let v_ap = select(v_other, v_own, positive);
-        let v_an = select(v_own, v_other, positive);
-        var v_pn = 0.0;
-        if params.swap != 0u {
-          v_pn = value_between(select(other, own, positive), select(own, other, positive));
-        }
-        if one_negative && weights[at + other] != f32(j - kept.x + 1u) {
-          continue;
-        }
-        let t = weighed(v_ap, v_an, v_pn);
-        seen[0] += u32(t.within);
-        seen[1] += u32(t.hard);
-        seen[2] += u32(t.mined);
-        seen[3] += u32(t.costs);
-        part += select(0.0, t.slope * select(t.own, 1.0, positive), t.costs);
-        lost += select(0.0, t.loss, t.costs);
+  let is_there = j < kept.x + kept.y && !(one_negative && positive);
+  let own = places[select(last - min(j - kept.x, params.width - 1u), at + j, positive)];
+  let v_own = values[at + own];
+  let end = select(0u, min(params.end, select(kept.x, kept.y, positive)), is_there);
+  // Each triplet is counted once, by its negative. Some invocations have a positive, others a negative.
+  let with_negatives = select(0u, kept.x, begin + WORKGROUP_SIZE > kept.x);
+  let with_positives = select(0u, kept.y, begin < kept.x && !one_negative);
+  var weight = weights[at + own];
+  var seen: array<u32, TOTALS>;
+  for (var start = params.first; start < min(params.end, max(with_negatives, with_positives)); start += WORKGROUP_SIZE) {
+    var part = 0.0;
+    var lost = 0.0;
+    for (var o = start; o < min(start + WORKGROUP_SIZE, end); o++) {
+      let other = places[select(at + o, last - o, positive)];
+      let v_other = values[at + other];
+      let v_ap = select(v_other, v_own, positive);
+      let v_an = select(v_own, v_other, positive);
+      var v_pn = 0.0;
+      if params.swap != 0u {
+        v_pn = value_between(select(other, own, positive), select(own, other, positive));
       }
-      weight += part;
-      loss += lost;
+      if one_negative && weights[at + other] != f32(j - kept.x + 1u) {
+        continue;
+      }
+      let t = weighed(v_ap, v_an, v_pn);
+      seen[0] += u32(t.within);
+      seen[1] += u32(t.hard);
+      seen[2] += u32(t.mined);
+      seen[3] += u32(t.costs);
+      part += select(0.0, t.slope * select(t.own, 1.0, positive), t.costs);
+      lost += select(0.0, t.loss, t.costs);
     }
-    weights[at + own] += select(weight, -weight, positive) * slope_of(v_own);
+    weight += part;
+    if start < with_negatives {
+      add_losses(term, select(lost, 0.0, positive), lane);
+    }
   }
-  // Each triplet is counted once, by its negative.
+  if is_there {
+    // Complete after the last window.
+    if params.end >= params.references {
+      weight = select(weight, -weight, positive) * slope_of(v_own);
+    }
+    weights[at + own] = weight;
+  }
   if positive {
-    loss = 0.0;
     seen = array<u32, TOTALS>();
   }
-  close(row * params.segments + segment, loss, seen, lane);
+  add_seen(seen, lane);
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
@@ -368,7 +393,12 @@ fn drawn(
       weights[at + own.y] = weight.y * slope_of(v_an);
     }
   }
-  close(row * params.segments + segment, loss, seen, lane);
+  let term = row * params.segments + segment;
+  if lane == 0u {
+    terms[term] = 0.0;
+  }
+  add_losses(term, loss, lane);
+  add_seen(seen, lane);
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)

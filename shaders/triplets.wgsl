@@ -244,6 +244,19 @@ fn farther(a: vec2u, b: vec2u) -> vec2u {
   return select(a, b, y < x || (y == x && b.y < a.y));
 }
 
+/// What was found, and a reference of this class.
+fn met(old: Found, own_class: u32, nearness: f32, class_met: u32, i: u32, v: f32) -> Found {
+  var all = old;
+  if class_met != own_class {
+    let here = vec2u(bitcast<u32>(v), i);
+    all.farthest = farther(all.farthest, here);
+    if v < nearness {
+      all.beyond = nearer(all.beyond, here);
+    }
+  }
+  return all;
+}
+
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn facenet(
   @builtin(workgroup_id) group: vec3u,
@@ -260,15 +273,18 @@ fn facenet(
   let p = positive(row, pair - row.offset);
   let nearness = similarities[at * params.width + p];
   var own = Found(vec2u(bitcast<u32>(-NOWHERE), NO_PLACE), vec2u(bitcast<u32>(NOWHERE), NO_PLACE));
-  for (var i = lane; i < params.references; i += WORKGROUP_SIZE) {
-    if labels[i] != row.label {
-      let v = similarities[at * params.width + i];
-      let here = vec2u(bitcast<u32>(v), i);
-      own.farthest = farther(own.farthest, here);
-      if v < nearness {
-        own.beyond = nearer(own.beyond, here);
-      }
-    }
+  // Four references are loaded at once; those past the last are the last.
+  for (var i = lane; i < params.references; i += 4u * WORKGROUP_SIZE) {
+    let four = min(i + WORKGROUP_SIZE * vec4u(0u, 1u, 2u, 3u), vec4u(params.references - 1u));
+    let classes = vec4u(labels[four.x], labels[four.y], labels[four.z], labels[four.w]);
+    let first = at * params.width;
+    let v = vec4f(
+      similarities[first + four.x], similarities[first + four.y],
+      similarities[first + four.z], similarities[first + four.w]);
+    own = met(own, row.label, nearness, classes.x, four.x, v.x);
+    own = met(own, row.label, nearness, classes.y, four.y, v.y);
+    own = met(own, row.label, nearness, classes.z, four.z, v.z);
+    own = met(own, row.label, nearness, classes.w, four.w, v.w);
   }
   found[lane] = vec4u(own.beyond, own.farthest);
   workgroupBarrier();  // all have looked

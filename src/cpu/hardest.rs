@@ -7,7 +7,7 @@ use super::ranks::{Block, NO_ID, Slices, for_segments};
 use super::tile::PANEL;
 
 /// References among which one workgroup looks.
-pub const CHUNK: usize = 1 << 20;
+pub const CHUNK: usize = 4096;
 
 /// Hardest positive and negative of a row, each as `[bits of the similarity, id]`; [`NO_ID`] if there is none.
 #[repr(C)]

@@ -18,7 +18,7 @@ pub static DRAW: Kernel = Kernel {
     entry: "draw",
     bindings: &[READ, READ, READ, READ, READ, READ_WRITE, READ_WRITE],
     workgroup_size: SEGMENT as u32,
-    workgroup_bytes: 4 * SEGMENT as u32 + 4,
+    workgroup_bytes: 4 * SEGMENT as u32 + 4 * SEGMENT as u32 / 16 + 4,
     any_size: false,
 };
 

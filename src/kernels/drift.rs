@@ -8,15 +8,17 @@ use super::{
 use crate::cpu;
 use crate::engine::{Commands, DeviceVec};
 
-/// One invocation per vec4 of a row.
+/// One workgroup per [`COLUMNS`] vec4s of a row.
 pub static MEAN: Kernel = Kernel {
     name: "drift.mean",
     entry: "mean",
     bindings: &[READ, READ_WRITE],
-    workgroup_size: 64,
-    workgroup_bytes: 0,
+    workgroup_bytes: 16 * 256,
     ..MEASURE
 };
+
+/// vec4s of a workgroup of [`MEAN`]; the shader's `COLUMNS`.
+const COLUMNS: usize = 16;
 
 /// One workgroup.
 pub static MEASURE: Kernel = Kernel {
@@ -25,7 +27,7 @@ pub static MEASURE: Kernel = Kernel {
     entry: "measure",
     bindings: &[READ, READ_WRITE, READ_WRITE],
     workgroup_size: 256,
-    workgroup_bytes: 16 * 256,
+    workgroup_bytes: 16 * (256 + 16),
     any_size: false,
 };
 
@@ -73,8 +75,8 @@ pub fn measure(
             // One workgroup does it all, unless its invocations would have too much to add.
             let own = groups_for(&MEASURE, stride / 4) as usize;
             if rows > MOST_ROUNDS || own.saturating_mul(rows) > MOST_STEPS {
-                let groups = groups_for(&MEAN, stride / 4);
-                gpu.dispatch(&MEAN, &params, &buffers[..2], groups);
+                let groups = (stride / 4).div_ceil(COLUMNS);
+                gpu.dispatch(&MEAN, &params, &buffers[..2], groups as u64);
                 params.summed = 1;
             }
             gpu.dispatch(&MEASURE, &params, &buffers, 1);

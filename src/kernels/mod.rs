@@ -28,8 +28,9 @@ pub mod triplet_margin;
 pub mod triplets;
 mod wgsl;
 
-use crate::engine::device::DeviceInfo;
-pub use crate::engine::gpu::{Access, Kernel};
+use crate::cpu::SEGMENT;
+use crate::engine::device::{DeviceInfo, TileShape};
+pub use crate::engine::gpu::{Access, Dispatch, Kernel};
 use crate::engine::gpu::{GpuCommands, NARROW};
 
 /// Short names, so that the bindings of a kernel stand in one line: read, and read or written.
@@ -88,6 +89,7 @@ pub static ALL: &[&Kernel] = &[
     &row_loss::POOL,
     &row_loss::COUNT,
     &row_loss::REDUCE,
+    &row_loss::REDUCE_FEW,
     &row_loss::SETTLE,
     &row_loss::SLOPES,
     &row_loss::LEARN,
@@ -143,6 +145,27 @@ pub fn used_of(info: &DeviceInfo, files: &[&str]) -> impl Iterator<Item = &'stat
 /// Steps that an invocation takes in one dispatch, all its loops together, about: software adapters end them at 65,536 without an
 /// error.
 pub(crate) const MOST_STEPS: usize = 16_384;
+
+/// Steps that an invocation takes after each other in one window on hardware, where a card of thousands of lanes waits for the last
+/// of them.
+const FEW_STEPS: usize = 768;
+
+/// Number of references that an invocation looks at in one dispatch, in so many steps each: whole segments, `most` at most. On
+/// hardware windows are short, but `windows` at most, so that a submit has room for all. No bit may depend on them.
+fn window_in(
+    shape: TileShape,
+    references: usize,
+    steps: usize,
+    windows: usize,
+    most: usize,
+) -> usize {
+    let short = (FEW_STEPS / steps / SEGMENT).max(1) * SEGMENT;
+    let least = references.div_ceil(windows).next_multiple_of(SEGMENT);
+    match shape {
+        TileShape::Strip => most,
+        TileShape::Tile => short.max(least).min(most),
+    }
+}
 
 /// Shape of workgroups whose invocations share so many items, of so many steps each: workgroups are large if few invocations would
 /// take too many steps.

@@ -5,7 +5,9 @@ use std::ops::Range;
 use bytemuck::{Pod, Zeroable};
 
 use super::tile::{self, Shape};
-use super::{Kernel, MOST_STEPS, READ, READ_WRITE, groups_for, index, vec4s, wgsl::wgsl};
+use super::{
+    Kernel, MOST_ROUNDS, MOST_STEPS, READ, READ_WRITE, groups_for, index, vec4s, wgsl::wgsl,
+};
 use crate::cpu;
 pub use crate::cpu::SEGMENT;
 pub use crate::cpu::ranks::{Block, LabelBits, NO_ID, Row};
@@ -220,7 +222,7 @@ pub(super) fn similarity_steps(stride: usize) -> usize {
 /// References that one workgroup of [`FIND`] looks through: four for each of its invocations, so that many workgroups share the
 /// work, and fewer if rows are so long that these would take too many steps.
 fn span(stride: usize) -> usize {
-    (MOST_STEPS / SHARING / similarity_steps(stride)).clamp(1, 4) * SEGMENT
+    (MOST_ROUNDS / SHARING / similarity_steps(stride)).clamp(1, 4) * SEGMENT
 }
 
 /// Tells if one workgroup a row finds and sorts all its positives.
@@ -284,8 +286,12 @@ pub(super) fn sort_thresholds(
     buffers: &[Binding<'_>; 6],
 ) {
     if is_one_workgroup(block, positives) {
-        let steps = FOUND_ALONE / FEW * similarity_steps(block.stride);
-        let kernel = if positives <= FEW && steps <= MOST_STEPS {
+        let few = match gpu.shape() {
+            Shape::Strip => FOUND_ALONE / FEW * similarity_steps(block.stride) <= MOST_STEPS,
+            // Invocations are many, and each has to look at few references.
+            Shape::Tile => block.references <= SEGMENT,
+        };
+        let kernel = if few && positives <= FEW {
             &SORT_THRESHOLDS_FEW
         } else {
             &SORT_THRESHOLDS

@@ -7,11 +7,12 @@ use bytemuck::{Pod, Zeroable};
 use super::ranks::SEGMENT;
 use super::select::Kept;
 use super::similarities::width;
-use super::{Kernel, MOST_STEPS, READ, READ_WRITE, groups_for, index, wgsl::wgsl};
+use super::{Kernel, MOST_STEPS, READ, READ_WRITE, groups_for, index, wgsl::wgsl, window_in};
 use crate::cpu;
 pub use crate::cpu::row_loss::{
     Centers, ExtraInput, Form, Multiplicity, PairTotal, ROW_NUMBERS, RowCost,
 };
+use crate::engine::device::TileShape;
 use crate::engine::{Commands, DeviceVec};
 use crate::kernels::ranks::{Block, Row};
 use crate::kernels::triplet_margin::TERMS;
@@ -41,17 +42,27 @@ pub static REDUCE: Kernel = Kernel {
     name: "row_loss.reduce",
     entry: "reduce",
     bindings: &[READ, READ, READ, READ, READ_WRITE, READ_WRITE, READ],
-    workgroup_size: 64,
-    workgroup_bytes: 2 * 16 * 64,
+    workgroup_bytes: 2 * 16 * SEGMENT as u32,
     ..COUNT
 };
+
+/// [`REDUCE`] with 64 invocations, for rows of [`FEW_REFERENCES`] at most.
+pub static REDUCE_FEW: Kernel = Kernel {
+    name: "row_loss.reduce_few",
+    workgroup_size: 64,
+    workgroup_bytes: 2 * 16 * 64,
+    ..REDUCE
+};
+
+/// The most references of a row for which a small workgroup is enough.
+const FEW_REFERENCES: usize = 16_384;
 
 /// One workgroup a row.
 pub static SETTLE: Kernel = Kernel {
     name: "row_loss.settle",
     entry: "settle",
     bindings: &[READ, READ, READ, READ, READ_WRITE, READ_WRITE, READ, READ],
-    ..REDUCE
+    ..REDUCE_FEW
 };
 
 /// One workgroup per row and [`SEGMENT`] kept references.
@@ -98,8 +109,16 @@ struct Params {
     unused: u32,
 }
 
-/// Numbers of triplets of the other side that [`COUNT`] looks at in one dispatch.
+/// The most references of the other side that [`COUNT`] looks at in one dispatch.
 const WINDOW: usize = MOST_STEPS / SEGMENT * SEGMENT;
+
+/// The most windows of [`COUNT`] on hardware.
+const MOST_WINDOWS: usize = 128;
+
+/// References of the other side that [`COUNT`] looks at in one dispatch.
+fn window(shape: TileShape, references: usize) -> usize {
+    window_in(shape, references, 1, MOST_WINDOWS, WINDOW)
+}
 
 /// Replaces `kept.values` by the values of their classes if several references stand for one class, and writes to `kept.weights`
 /// the slope of the class's value by the reference's.
@@ -134,7 +153,8 @@ pub fn pool(commands: &mut Commands, block: &Block, cost: &RowCost, kept: &mut K
 /// Dispatches of [`pool`], [`count`], [`reduce`] and [`slopes`] of a block.
 pub fn dispatches(references: usize, cost: &RowCost) -> usize {
     let counts = match cost.times {
-        Multiplicity::Mined => references.div_ceil(WINDOW),
+        // On hardware there are more.
+        Multiplicity::Mined => references.div_ceil(window(TileShape::Tile, references)),
         Multiplicity::Once | Multiplicity::Crossed => 0,
     };
     let pool = usize::from(cost.centers.per_class > 1);
@@ -157,10 +177,11 @@ pub fn count(
     }
     match commands {
         Commands::Gpu(gpu) => {
-            for from in (0..block.references).step_by(WINDOW) {
+            let window = window(gpu.shape(), block.references);
+            for from in (0..block.references).step_by(window) {
                 let params = Params {
                     first: index(from),
-                    end: index(from + WINDOW),
+                    end: index(from + window),
                     ..params(block, cost)
                 };
                 let buffers = [
@@ -214,7 +235,9 @@ pub fn reduce(
                 report.binding(),
                 given.unwrap_or(&kept.values).binding(),
             ];
-            gpu.dispatch(&REDUCE, &params, &buffers, block.rows as u64);
+            let few = block.references <= FEW_REFERENCES;
+            let kernel = if few { &REDUCE_FEW } else { &REDUCE };
+            gpu.dispatch(kernel, &params, &buffers, block.rows as u64);
         }
         Commands::Cpu(calls) => {
             *calls += 1;

@@ -20,7 +20,7 @@ pub static KEEP: Kernel = Kernel {
         READ, READ, READ_WRITE, READ_WRITE, READ_WRITE, READ_WRITE, READ_WRITE,
     ],
     workgroup_size: SEGMENT as u32,
-    workgroup_bytes: (32 + 8) * SEGMENT as u32 + 32,
+    workgroup_bytes: (32 + 8) * SEGMENT as u32 + (32 + 8) * SEGMENT as u32 / 16 + 32,
     any_size: true,
 };
 
@@ -79,8 +79,8 @@ pub fn select(
                 report: index(report_first),
                 ..params(block, selection)
             };
-            // Each looks at its references four times.
-            let shape = workgroups_for(gpu, block.references, 4);
+            // Each looks at its references five times at most, and the last time at each by itself.
+            let shape = workgroups_for(gpu, block.references, 3);
             gpu.dispatch_in(
                 shape,
                 &KEEP,

@@ -6,9 +6,12 @@ use bytemuck::{Pod, Zeroable};
 use super::ranks::{Block, Inputs, SEGMENT};
 use super::select::Kept;
 use super::similarities::width;
-use super::{Kernel, MOST_STEPS, READ, READ_WRITE, groups_for, index, vec4s, wgsl::wgsl};
+use super::{
+    Kernel, MOST_STEPS, READ, READ_WRITE, groups_for, index, vec4s, wgsl::wgsl, window_in,
+};
 use crate::cpu;
 pub use crate::cpu::triplet_loss::Weighing;
+use crate::engine::device::TileShape;
 use crate::engine::{Commands, DeviceVec};
 use crate::kernels::triplet_margin::TERMS;
 
@@ -93,10 +96,27 @@ struct Params {
     loss_margin: f32,
 }
 
-/// Length of a window: references of the other side, in whole segments, with which a reference is compared in one dispatch.
+/// Steps of an invocation that compares a reference with one of the other side.
+fn steps(stride: usize, swap: bool) -> usize {
+    if swap { stride.div_ceil(64).max(1) } else { 1 }
+}
+
+/// Length of the longest window: references of the other side, in whole segments, with which a reference is compared in one dispatch.
 pub fn window(stride: usize, swap: bool) -> usize {
     let steps = if swap { stride.div_ceil(32) + 1 } else { 1 };
     (MOST_STEPS / steps / SEGMENT).max(1) * SEGMENT
+}
+
+/// The most windows of so many references, whatever the device.
+pub fn windows(stride: usize, references: usize, swap: bool) -> usize {
+    references.div_ceil(window_on(TileShape::Tile, stride, references, swap))
+}
+
+fn window_on(shape: TileShape, stride: usize, references: usize, swap: bool) -> usize {
+    // Without a swap the negatives of positives may be chosen in as many windows before.
+    let windows = if swap { 256 } else { 128 };
+    let most = window(stride, swap);
+    window_in(shape, references, steps(stride, swap), windows, most)
 }
 
 /// Writes dL/ds of every kept reference, times the number of active triplets; adds triplet counts and each row's loss sum to the
@@ -134,7 +154,7 @@ pub fn triplet_loss(
             ];
             let segments = block.references.div_ceil(SEGMENT);
             let groups = (block.rows * segments) as u64;
-            let window = window(block.stride, weighing.swap);
+            let window = window_on(gpu.shape(), block.stride, block.references, weighing.swap);
             let windows = (0..block.references).step_by(window).map(|from| Params {
                 first: index(from),
                 end: index(from + window),
@@ -189,7 +209,7 @@ pub fn count(commands: &mut Commands, block: &Block, kept: &mut Kept, times: &mu
                 ..Params::default()
             };
             let groups = block.rows * block.references.div_ceil(SEGMENT);
-            let window = window(block.stride, false);
+            let window = window_on(gpu.shape(), block.stride, block.references, false);
             for from in (0..block.references).step_by(window) {
                 let params = Params {
                     first: index(from),

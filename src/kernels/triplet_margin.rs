@@ -107,11 +107,11 @@ fn shared_rows(stride: usize) -> usize {
 }
 
 /// Windows that the dispatches of [`FINISH`] add up, `[first_part, end_part, first_positive, end_positive]`: segments' parts, then
-/// positives, whole segments of them. No loop goes round more than [`MOST_ROUNDS`] times.
+/// positives, whole segments of them. Both loops together go round [`MOST_ROUNDS`] times at most.
 fn finish_windows(block: &Block, positives: usize) -> impl Iterator<Item = [usize; 4]> {
     let width = vec4s(block.stride) as usize + 1;
     // An invocation with several components takes each loop for each.
-    let rounds = (MOST_STEPS / width.div_ceil(SEGMENT)).clamp(SEGMENT, MOST_ROUNDS);
+    let rounds = (MOST_STEPS / width.div_ceil(SEGMENT)).clamp(SEGMENT, MOST_ROUNDS / 2);
     let at_once = (SEGMENT / width).max(1);
     let (of_parts, of_positives) = (rounds, rounds / SEGMENT * SEGMENT * at_once);
     let parts = block.references.div_ceil(SEGMENT);

@@ -216,14 +216,20 @@ impl RowPass {
                 let Weighing {
                     swap, one_negative, ..
                 } = *weighing;
-                let windows = references.div_ceil(triplet_loss::window(stride, swap));
+                let windows = triplet_loss::windows(stride, references, swap);
                 // If one negative is chosen, each window takes another dispatch to choose it, and one more settles the choice.
                 let windows = windows + usize::from(one_negative) * (windows + 1);
                 // A swap takes another set of pulls and another share.
                 7 + windows + pulls * (1 + usize::from(swap))
             }
             // The second round may compare once more. Triplets are drawn or chosen, and counted.
-            Cost::Pairs(cost) => 6 + row_loss::dispatches(references, cost) + pulls,
+            Cost::Pairs(cost) => {
+                let chosen = match selection.choice {
+                    Choice::OneNegative => triplet_loss::windows(stride, references, false),
+                    Choice::Every | Choice::Drawn(_) => 0,
+                };
+                6 + chosen + row_loss::dispatches(references, cost) + pulls
+            }
         }
     }
 

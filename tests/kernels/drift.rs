@@ -6,7 +6,7 @@ use super::common::{assert_close, engines, random_rows, read, rng, to_f64, vecto
 #[test]
 fn the_mean_gradient_is_averaged_over_steps_and_compared_with_what_was_before() {
     for engine in engines() {
-        for (rows, columns) in [(1, 4), (5, 30), (70, 1200)] {
+        for (rows, columns) in [(1, 4), (5, 30), (70, 1200), (300, 30), (5000, 70)] {
             let stride = random_rows(&mut rng(1), 1, columns).len();
             let mut drift = Drift {
                 state: vector(&engine, &vec![0f32; 2 * stride], 0),

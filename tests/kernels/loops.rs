@@ -91,13 +91,7 @@ const BOUNDED: &[(&str, &str, Bound, &str)] = &[
         "value_between",
         "for (var k",
         Bound::Rounds(1024),
-        "32 numbers a round: rows of 32,768",
-    ),
-    (
-        "slopes",
-        "for (var start",
-        Bound::Rounds(64),
-        "windows of 16,384 references, a segment a round",
+        "64 numbers a round: rows of 65,536",
     ),
 ];
 

@@ -12,6 +12,17 @@ use crate::engine::device::TileShape;
 /// The most workgroups along one side of a dispatch; larger grids fold into the next side.
 const MAX_GROUPS: u32 = 65_535;
 
+/// A dispatch of a submit.
+#[derive(Clone, Copy, Debug)]
+pub struct Dispatch {
+    /// The kernel.
+    pub kernel: &'static Kernel,
+    /// Invocations of a workgroup.
+    pub workgroup_size: u32,
+    /// Workgroups along the two sides of the grid.
+    pub grid: [u32; 2],
+}
+
 /// One submit in the making: uploads, dispatches and fetches happen in the order of the calls.
 #[derive(Debug)]
 pub struct GpuCommands {
@@ -21,7 +32,7 @@ pub struct GpuCommands {
     pass: Option<wgpu::ComputePass<'static>>,
     params: Vec<u8>,
     data: Vec<u8>,
-    dispatches: u32,
+    dispatches: Vec<Dispatch>,
     /// If a timer is on, the queries of timestamps, and the kernels of the dispatches so far.
     timed: Option<(wgpu::QuerySet, Vec<&'static str>)>,
     empty: bool,
@@ -35,7 +46,7 @@ impl GpuCommands {
             pass: None,
             params: Vec::new(),
             data: Vec::new(),
-            dispatches: 0,
+            dispatches: Vec::new(),
             timed: (gpu.timer.borrow().as_ref())
                 .filter(|_| TIMES)
                 .map(|timer| (timer.queries(), Vec::new())),
@@ -93,20 +104,24 @@ impl GpuCommands {
             return;
         }
         assert!(
-            self.dispatches < PARAMS_SLOTS,
+            self.dispatches() < PARAMS_SLOTS,
             "a submit carries at most {PARAMS_SLOTS} dispatches"
         );
-        let offset = self.dispatches * PARAMS_BYTES;
+        let offset = self.dispatches() * PARAMS_BYTES;
         self.params.extend_from_slice(params);
         self.params.resize((offset + PARAMS_BYTES) as usize, 0);
-        self.dispatches += 1;
+        let (x, y) = grid(groups);
+        self.dispatches.push(Dispatch {
+            kernel,
+            workgroup_size: kernel.size_in(shape),
+            grid: [x, y],
+        });
         self.empty = false;
         let gpu = &self.gpu;
         let pipeline = gpu.pipelines.get(&gpu.device, kernel, shape);
         let bind_group =
             gpu.pipelines
                 .bind_group(&gpu.device, kernel, &pipeline, gpu.params.raw(), buffers);
-        let (x, y) = grid(groups);
         let mut timestamps = None;
         if let Some((queries, kernels)) = &mut self.timed
             && TIMES
@@ -187,7 +202,13 @@ impl GpuCommands {
 
     /// Dispatches so far.
     pub fn dispatches(&self) -> u32 {
-        self.dispatches
+        self.dispatches.len() as u32
+    }
+
+    /// Each dispatch so far, with the bytes of its parameters.
+    pub fn recorded(&self) -> impl Iterator<Item = (&Dispatch, &[u8])> {
+        let params = self.params.chunks_exact(PARAMS_BYTES as usize);
+        self.dispatches.iter().zip(params)
     }
 
     fn copy_bytes(

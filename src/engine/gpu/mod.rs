@@ -19,7 +19,7 @@ use bytemuck::Pod;
 use futures_channel::oneshot;
 
 pub use adapter::{Adapter, connections, devices};
-pub use commands::GpuCommands;
+pub use commands::{Dispatch, GpuCommands};
 pub use kernel::{Access, Kernel, NARROW};
 pub use timer::{DeviceTime, KernelTime};
 pub use vec::{Binding, GpuVec};
