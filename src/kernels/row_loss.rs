@@ -112,12 +112,9 @@ struct Params {
 /// The most references of the other side that [`COUNT`] looks at in one dispatch.
 const WINDOW: usize = MOST_STEPS / SEGMENT * SEGMENT;
 
-/// The most windows of [`COUNT`] on hardware.
-const MOST_WINDOWS: usize = 128;
-
-/// References of the other side that [`COUNT`] looks at in one dispatch.
+/// References of the other side that [`COUNT`] looks at in one dispatch: 128 windows at most on hardware.
 fn window(shape: TileShape, references: usize) -> usize {
-    window_in(shape, references, 1, MOST_WINDOWS, WINDOW)
+    window_in(shape, references, 1, 128, WINDOW)
 }
 
 /// Replaces `kept.values` by the values of their classes if several references stand for one class, and writes to `kept.weights`

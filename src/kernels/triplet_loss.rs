@@ -96,11 +96,6 @@ struct Params {
     loss_margin: f32,
 }
 
-/// Steps of an invocation that compares a reference with one of the other side.
-fn steps(stride: usize, swap: bool) -> usize {
-    if swap { stride.div_ceil(64).max(1) } else { 1 }
-}
-
 /// Length of the longest window: references of the other side, in whole segments, with which a reference is compared in one dispatch.
 pub fn window(stride: usize, swap: bool) -> usize {
     let steps = if swap { stride.div_ceil(32) + 1 } else { 1 };
@@ -114,9 +109,12 @@ pub fn windows(stride: usize, references: usize, swap: bool) -> usize {
 
 fn window_on(shape: TileShape, stride: usize, references: usize, swap: bool) -> usize {
     // Without a swap the negatives of positives may be chosen in as many windows before.
-    let windows = if swap { 256 } else { 128 };
-    let most = window(stride, swap);
-    window_in(shape, references, steps(stride, swap), windows, most)
+    let (steps, windows) = if swap {
+        (stride.div_ceil(64), 256)
+    } else {
+        (1, 128)
+    };
+    window_in(shape, references, steps, windows, window(stride, swap))
 }
 
 /// Writes dL/ds of every kept reference, times the number of active triplets; adds triplet counts and each row's loss sum to the
