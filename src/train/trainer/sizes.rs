@@ -23,6 +23,8 @@ use crate::train::batches::Batches;
 const STEPS_PER_UPLOAD: usize = 16;
 /// The most bytes of thresholds and partial gradients of a block of anchors, unless eight anchors take more.
 const BLOCK_BYTES: u64 = 32 << 20;
+/// The same where memory is scarce and a batch is its own references.
+const SCARCE_BLOCK_BYTES: u64 = 8 << 20;
 /// Bytes that the host uploads for each row of a step: its number, and its [`Row`].
 const UPLOAD_BYTES_PER_ROW: usize = 4 + size_of::<Row>();
 
@@ -346,7 +348,12 @@ impl Blocks {
             MiningRule::Rows(rule) => RowPass::dispatches(stride(dim), references, rule),
         };
         let in_a_block = |bytes: u64| {
-            let rows = (BLOCK_BYTES / bytes.max(1)) as usize / OWNERS * OWNERS;
+            let most = if scarce {
+                SCARCE_BLOCK_BYTES
+            } else {
+                BLOCK_BYTES
+            };
+            let rows = (most / bytes.max(1)) as usize / OWNERS * OWNERS;
             rows.max(OWNERS).min(anchors)
         };
         let by_rows = rule.path() == MiningMethod::Rows;
