@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use crate::common::open;
 use nearfar::{
-    BatchChunk, Checkpoint, Dataset, Engine, EngineKind, Error, LayerWeights, Origin, Rate, Room,
-    Run, TrainConfig, Trainer,
+    Checkpoint, Dataset, Engine, EngineKind, Error, LayerWeights, Origin, Rate, Room, Run,
+    TrainConfig, Trainer,
 };
 
 const MIB: u64 = 1 << 20;
@@ -63,20 +63,20 @@ fn engine(kind: EngineKind, free_bytes: u64) -> Engine {
     )
 }
 
-/// The chunk of a plan that fits these bytes.
+/// Rows of the chunks of a plan that fits these bytes; `None` of whole batches.
 fn planned(
     room: Room,
     free_bytes: u64,
     dataset: &Dataset,
     config: &TrainConfig,
-) -> Result<Option<BatchChunk>, Error> {
+) -> Result<Option<u64>, Error> {
     let room = Room {
         free_bytes,
         budget_bytes: free_bytes,
         ..room
     };
     let planned = Trainer::plan(&room, dataset, config, &Rate::default());
-    planned.map(|forecast| forecast.batch_chunk)
+    planned.map(|forecast| forecast.batch_chunk.map(|chunk| chunk.rows))
 }
 
 /// The fewest bytes of a plan that fits and is `enough`.
@@ -84,7 +84,7 @@ fn least(
     room: Room,
     dataset: &Dataset,
     config: &TrainConfig,
-    enough: impl Fn(Option<BatchChunk>) -> bool,
+    enough: impl Fn(Option<u64>) -> bool,
 ) -> u64 {
     let (mut low, mut high) = (0, 256 * MIB);
     while low + 16 < high {
@@ -153,7 +153,7 @@ fn the_gradient_of_a_batch_in_chunks_is_that_of_the_whole_batch_to_the_bit() {
         // The features stay on the engine with the first of these budgets, and are read chunk by chunk with the last.
         for free_bytes in [whole - 16, smallest.midpoint(whole), smallest] {
             let chunk = planned(room, free_bytes, &dataset, &config);
-            seen.push(chunk.expect("fits").map(|chunk| chunk.rows));
+            seen.push(chunk.expect("fits"));
             let found = train(kind, free_bytes, &dataset, &config, 3);
             assert!(found == expected, "{name}, {kind:?}, {free_bytes} bytes");
         }
