@@ -187,7 +187,13 @@ fn rows_of_a_batch_that_are_compared_with_each_other_need_not_all_be_compared_at
         ]
         .map(|sets| (kind, sets))
     }) {
-        let alone = ["batch_size=900", "memory_size=0", "hidden_layers=[24]"];
+        let alone = [
+            "batch_size=900",
+            "memory_size=0",
+            "hidden_layers=[24]",
+            "test_fraction=0.1",
+            "validation_fraction=0.1",
+        ];
         let (dataset, config) = digits(&[&alone[..], sets].concat());
         let room = room(kind, 256 * MIB);
         let bytes_at_once = |free_bytes: u64| {
