@@ -72,7 +72,7 @@ pub use engine::gpu;
 pub use speed::bench;
 
 pub use base::error::{Cure, Error, Result};
-pub use base::forecast::{BatchChunk, Forecast, MiningMethod, Rate};
+pub use base::forecast::{Forecast, MiningMethod, Rate};
 pub use base::ledger::{Bytes, Purpose};
 #[doc(hidden)]
 pub use base::memory::may_fail;

@@ -60,7 +60,7 @@ pub struct Forecast {
 }
 
 /// Cut of a training batch for the head: each part is embedded, and embedded once more for its gradient.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct BatchChunk {
     /// Rows of a part.
     pub rows: u64,

@@ -906,7 +906,7 @@ fn plan_says_what_a_command_would_hold_and_runs_nothing() {
         (&4096.into(), &true.into())
     );
     let rows = chunk["rows"].as_u64().expect("a number");
-    assert!(rows % 256 == 0 && chunk["twice"] == 4096 - rows);
+    assert!(rows.is_multiple_of(256) && chunk["twice"] == 4096 - rows);
     let printed = String::from_utf8(on_cpu(&large).stdout).expect("UTF-8");
     let said = format!("A batch of 4096 goes through the head {rows} rows at a time");
     assert!(printed.contains(&said), "{printed}");

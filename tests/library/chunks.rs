@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use crate::common::open;
 use nearfar::{
-    BatchChunk, Checkpoint, Dataset, Engine, EngineKind, Error, LayerWeights, Origin, Rate, Room,
-    Run, TrainConfig, Trainer,
+    Checkpoint, Dataset, Engine, EngineKind, Error, LayerWeights, Origin, Rate, Room, Run,
+    TrainConfig, Trainer,
 };
 
 const MIB: u64 = 1 << 20;
@@ -63,20 +63,20 @@ fn engine(kind: EngineKind, free_bytes: u64) -> Engine {
     )
 }
 
-/// The chunk of a plan that fits these bytes.
+/// Rows of the chunks of a plan that fits these bytes; `None` of whole batches.
 fn planned(
     room: Room,
     free_bytes: u64,
     dataset: &Dataset,
     config: &TrainConfig,
-) -> Result<Option<BatchChunk>, Error> {
+) -> Result<Option<u64>, Error> {
     let room = Room {
         free_bytes,
         budget_bytes: free_bytes,
         ..room
     };
     let planned = Trainer::plan(&room, dataset, config, &Rate::default());
-    planned.map(|forecast| forecast.batch_chunk)
+    planned.map(|forecast| forecast.batch_chunk.map(|chunk| chunk.rows))
 }
 
 /// The fewest bytes of a plan that fits and is `enough`.
@@ -84,7 +84,7 @@ fn least(
     room: Room,
     dataset: &Dataset,
     config: &TrainConfig,
-    enough: impl Fn(Option<BatchChunk>) -> bool,
+    enough: impl Fn(Option<u64>) -> bool,
 ) -> u64 {
     let (mut low, mut high) = (0, 256 * MIB);
     while low + 16 < high {
@@ -111,6 +111,7 @@ fn train(
     free_bytes: u64,
     dataset: &Rc<Dataset>,
     config: &TrainConfig,
+    steps: u64,
 ) -> Trained {
     pollster::block_on(async {
         let engine = engine(kind, free_bytes);
@@ -118,8 +119,11 @@ fn train(
             .await
             .expect("fits");
         let mut losses = Vec::new();
-        while trainer.step() < 3 {
-            let reports = trainer.advance(3 - trainer.step()).await.expect("steps");
+        while trainer.step() < steps {
+            let reports = trainer
+                .advance(steps - trainer.step())
+                .await
+                .expect("steps");
             losses.extend(reports.iter().map(|report| report.loss));
         }
         let ledger = trainer.engine().ledger();
@@ -143,14 +147,14 @@ fn the_gradient_of_a_batch_in_chunks_is_that_of_the_whole_batch_to_the_bit() {
         let room = room(kind, 256 * MIB);
         let whole = least(room, &dataset, &config, |chunk| chunk.is_none());
         let smallest = least(room, &dataset, &config, |_| true);
-        let expected = train(kind, 256 * MIB, &dataset, &config);
+        let expected = train(kind, 256 * MIB, &dataset, &config, 3);
         assert!(expected.losses.iter().all(|loss| *loss > 0.0), "{name}");
         let mut seen = Vec::new();
         // The features stay on the engine with the first of these budgets, and are read chunk by chunk with the last.
         for free_bytes in [whole - 16, smallest.midpoint(whole), smallest] {
             let chunk = planned(room, free_bytes, &dataset, &config);
-            seen.push(chunk.expect("fits").map(|chunk| chunk.rows));
-            let found = train(kind, free_bytes, &dataset, &config);
+            seen.push(chunk.expect("fits"));
+            let found = train(kind, free_bytes, &dataset, &config, 3);
             assert!(found == expected, "{name}, {kind:?}, {free_bytes} bytes");
         }
         assert_eq!(seen.last(), Some(&Some(256)), "{name}");
@@ -173,35 +177,47 @@ fn assert_near(what: &str, found: &[LayerWeights], expected: &[LayerWeights]) {
 
 #[test]
 fn rows_of_a_batch_that_are_compared_with_each_other_need_not_all_be_compared_at_once() {
-    let sample = Rc::new(Dataset::sample("many-classes", 0).expect("is there"));
-    let alone = ["batch_size=2048", "memory_size=0", "hidden_layers=[24]"];
+    let multi_similarity = ["loss.name=multi-similarity", "miner.name=multi-similarity"];
     for (kind, sets) in ENGINES.into_iter().flat_map(|kind| {
         [
-            &["loss.name=multi-similarity", "miner.name=multi-similarity"][..],
+            &multi_similarity[..],
             &["loss.name=nt-xent", "miner.name=none"],
             &["miner.name=batch-hard"],
             &["loss.swap=true"],
         ]
         .map(|sets| (kind, sets))
     }) {
-        let config = alone
-            .iter()
-            .chain(sets)
-            .fold(sample.default_config(), |config: TrainConfig, set| {
-                config.with_set(set).expect("sets")
-            });
-        let smallest = least(room(kind, 256 * MIB), &sample, &config, |_| true);
-        // The similarities of all pairs, two other numbers of each, take 48 MiB.
-        assert!(smallest < 46 * MIB, "{sets:?}: {smallest} bytes");
-        let whole = train(kind, 256 * MIB, &sample, &config);
-        let found = train(kind, smallest, &sample, &config);
-        for (found, whole) in found.losses.iter().zip(&whole.losses) {
-            assert!(
-                (found - whole).abs() <= 1e-5 * whole,
-                "{sets:?}: {found}, {whole}"
-            );
-        }
-        assert_near(&format!("{sets:?}"), &found.weights, &whole.weights);
+        let alone = [
+            "batch_size=900",
+            "memory_size=0",
+            "hidden_layers=[24]",
+            "test_fraction=0.1",
+            "validation_fraction=0.1",
+        ];
+        let (dataset, config) = digits(&[&alone[..], sets].concat());
+        let room = room(kind, 256 * MIB);
+        let bytes_at_once = |free_bytes: u64| {
+            let room = Room {
+                free_bytes,
+                budget_bytes: free_bytes,
+                ..room
+            };
+            let plan = Trainer::plan(&room, &dataset, &config, &Rate::default()).expect("fits");
+            let buffers = plan.memory.buffers().iter();
+            let values = buffers.filter(|buffer| buffer.label == "rows.similarities");
+            values.map(|buffer| buffer.bytes).sum::<u64>()
+        };
+        let smallest = least(room, &dataset, &config, |_| true);
+        assert_eq!(bytes_at_once(256 * MIB), 4 * 900 * 900, "{sets:?}");
+        assert!(bytes_at_once(smallest) < 4 * 900 * 900, "{sets:?}");
+        let whole = train(kind, 256 * MIB, &dataset, &config, 1);
+        let found = train(kind, smallest, &dataset, &config, 1);
+        let (loss, expected) = (found.losses[0], whole.losses[0]);
+        assert!(
+            expected > 0.0 && (loss - expected).abs() <= 1e-5 * expected,
+            "{sets:?}: {loss}, {expected}"
+        );
+        assert_near(&format!("{sets:?}"), &found.gradients, &whole.gradients);
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
     let pml_bytes = move || pml().to_string();
     let beside_pml = move || planned(state, beside_pml);
     let table = move || planned(state, |forecast| table(forecast, state.is_imagined()));
-    let chunk = move || planned(state, chunk);
+    let chunk = move || planned(state, |forecast| forecast.chunk.clone());
     let is_large = move || planned(state, |forecast| forecast.table_bytes >= LARGE);
     // If PML would hold little, too, nothing is said.
     let tells_pml = move || pml() > MUCH || (state.is_imagined() && pml() > 0);
@@ -88,12 +88,6 @@ fn beside_pml(forecast: &protocol::RunForecast) -> String {
         Bytes(forecast.step_bytes),
         Bytes(forecast.pml_bytes)
     )
-}
-
-/// Cut of a batch and its cost, if there is one.
-fn chunk(forecast: &protocol::RunForecast) -> String {
-    let chunk = forecast.batch_chunk.map(|chunk| format!("{chunk}."));
-    chunk.unwrap_or_default()
 }
 
 /// Bytes of the table itself, and where they are held.

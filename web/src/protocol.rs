@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use nearfar::{
-    Baseline, BatchChunk, Checkpoint, Columns, CompareConfig, CompareForecast, CompareReport,
-    Compared, Cure, DataReport, DeviceInfo, EngineKind, Evaluation, FullEvaluation,
-    HardestTriplets, MemoryAge, MemoryReport, Missing, Neighbourhood, Origin, PairHistogram, Piece,
-    Reason, RowsOf, RowsToCheck, Scores, SelfTest, Side, StepReport, TableColumn, ThresholdReport,
-    TrainConfig, Warning, Working,
+    Baseline, Checkpoint, Columns, CompareConfig, CompareForecast, CompareReport, Compared, Cure,
+    DataReport, DeviceInfo, EngineKind, Evaluation, FullEvaluation, HardestTriplets, MemoryAge,
+    MemoryReport, Missing, Neighbourhood, Origin, PairHistogram, Piece, Reason, RowsOf,
+    RowsToCheck, Scores, SelfTest, Side, StepReport, TableColumn, ThresholdReport, TrainConfig,
+    Warning, Working,
 };
 use serde::{Deserialize, Serialize};
 
@@ -388,8 +388,8 @@ pub(crate) struct RunForecast {
     pub(crate) table_bytes: u64,
     /// The table's numbers stay in their file, and are read as they are needed.
     pub(crate) table_in_file: bool,
-    /// Cut of each batch, if its activations do not fit all at once.
-    pub(crate) batch_chunk: Option<BatchChunk>,
+    /// Cut of each batch and its cost, in words; empty if all of it goes through the head at once.
+    pub(crate) chunk: String,
 }
 
 /// Progress of a comparison.

@@ -23,6 +23,8 @@ use crate::train::batches::Batches;
 const STEPS_PER_UPLOAD: usize = 16;
 /// The most bytes of thresholds and partial gradients of a block of anchors, unless eight anchors take more.
 const BLOCK_BYTES: u64 = 32 << 20;
+/// The same where memory is scarce and a batch is its own references.
+const SCARCE_BLOCK_BYTES: u64 = 8 << 20;
 /// Bytes that the host uploads for each row of a step: its number, and its [`Row`].
 const UPLOAD_BYTES_PER_ROW: usize = 4 + size_of::<Row>();
 
@@ -141,11 +143,7 @@ impl Sizes {
         let linear = LinearMap::directions(&train, inputs, outputs);
         let proxies = proxies(config, train)?;
         let count = proxies.as_ref().map_or(0, ProxySpec::count);
-        let (anchors, own_references) = match rule.operands() {
-            Operands::Rows => (batch, batch),
-            Operands::RowsWithProxies => (batch, count),
-            Operands::ProxiesWithRows => (count, batch),
-        };
+        let [anchors, own_references] = compared(&rule, batch, count);
         let blocks = |references: usize, alone: bool, scarce: bool| {
             // Steps with proxies draw from the rows of their batch.
             let rows = if alone { batch } else { references };
@@ -159,9 +157,8 @@ impl Sizes {
         let [alone, alone_if_scarce] =
             [false, true].map(|scarce| alone.then(|| blocks(own_references, true, scarce)));
         let work = RowWork::of(&rule);
-        for blocks in with_memory.iter().chain(&alone) {
-            RowPass::check_draws(work, blocks.positives)?;
-        }
+        let mut all = with_memory.iter().chain(&alone);
+        all.try_for_each(|blocks| RowPass::check_draws(work, blocks.positives))?;
         Ok(Self {
             widths,
             batch,
@@ -282,6 +279,15 @@ impl Sizes {
     }
 }
 
+/// Anchors and references of a step without a memory, with this many proxies.
+fn compared(rule: &MiningRule, batch: usize, proxies: usize) -> [usize; 2] {
+    match rule.operands() {
+        Operands::Rows => [batch, batch],
+        Operands::RowsWithProxies => [batch, proxies],
+        Operands::ProxiesWithRows => [proxies, batch],
+    }
+}
+
 /// Steps whose rows are uploaded together and whose reports come back together.
 fn steps_per_upload(batch: usize, anchors: usize) -> usize {
     let step_bytes = UPLOAD_BYTES_PER_ROW * batch + 4 * (TERMS + batch.max(anchors));
@@ -345,24 +351,9 @@ impl Blocks {
             }
             MiningRule::Rows(rule) => RowPass::dispatches(stride(dim), references, rule),
         };
-        let in_a_block = |bytes: u64| {
-            let rows = (BLOCK_BYTES / bytes.max(1)) as usize / OWNERS * OWNERS;
-            rows.max(OWNERS).min(anchors)
-        };
-        let by_rows = rule.path() == MiningMethod::Rows;
-        let whole = !scarce || !by_rows || rule.looks_at_all() || rule.weighs_rows().is_some();
         let own = alone && rule.operands() == Operands::Rows;
-        let rows = match in_a_block(bytes_per_row) {
-            // A batch that is its own references needs the thresholds of all its rows at once.
-            _ if own && whole => anchors,
-            // The gradient of a reference is added up over all rows of a block in one loop.
-            rows if by_rows => rows.min(MOST_STEPS),
-            rows => rows,
-        };
-        let at_once = match own && scarce && !by_rows {
-            true => in_a_block(part_bytes),
-            false => rows,
-        };
+        let bytes = [bytes_per_row, part_bytes];
+        let [rows, at_once] = Self::rows(rule, anchors, bytes, own, scarce);
         Self {
             rows,
             at_once,
@@ -372,6 +363,39 @@ impl Blocks {
             usually_looked_at: rule.looked_at(usual as u64, references as u64),
             dispatches: dispatches(rows),
         }
+    }
+
+    /// Anchors of a block, and how many of them are looked at together, by the bytes of each and of its parts. `own`: the batch is
+    /// its own references.
+    fn rows(
+        rule: &MiningRule,
+        anchors: usize,
+        [bytes_per_row, part_bytes]: [u64; 2],
+        own: bool,
+        scarce: bool,
+    ) -> [usize; 2] {
+        let most = match scarce {
+            true => SCARCE_BLOCK_BYTES,
+            false => BLOCK_BYTES,
+        };
+        let in_a_block = |bytes: u64| {
+            let rows = (most / bytes.max(1)) as usize / OWNERS * OWNERS;
+            rows.max(OWNERS).min(anchors)
+        };
+        let by_rows = rule.path() == MiningMethod::Rows;
+        let all = !scarce || !by_rows || rule.looks_at_all() || rule.weighs_rows().is_some();
+        let rows = match in_a_block(bytes_per_row) {
+            // A batch that is its own references needs the thresholds of all its rows at once.
+            _ if own && all => anchors,
+            // The gradient of a reference is added up over all rows of a block in one loop.
+            rows if by_rows => rows.min(MOST_STEPS),
+            rows => rows,
+        };
+        let at_once = match own && scarce && !by_rows {
+            true => in_a_block(part_bytes),
+            false => rows,
+        };
+        [rows, at_once]
     }
 
     /// Sizes of a block that its buffers depend on.

@@ -54,7 +54,9 @@ impl Core {
                     .sum(),
                 table_bytes: 4 * data.rows() as u64 * data.features.dim() as u64,
                 table_in_file: matches!(data.features, RowSource::Blob(_)),
-                batch_chunk: forecast.batch_chunk,
+                chunk: forecast
+                    .batch_chunk
+                    .map_or_else(String::new, |chunk| format!("{chunk}.")),
             }
         });
         let forecast = forecast.map_err(|error| Refusal {
