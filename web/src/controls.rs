@@ -203,7 +203,7 @@ fn control(state: State, knob: Knob, id: String, value: Memo<Option<String>>) ->
             }
             .into_any()
         }
-        Entry::Widths | Entry::Mebibytes => view! {
+        Entry::Widths | Entry::Numbers | Entry::Mebibytes => view! {
             <input id=id type="text" inputmode="numeric" prop:value=shown on:change=change/>
         }
         .into_any(),
@@ -225,7 +225,7 @@ pub(crate) fn shown(config: &TrainConfig, knob: &Knob) -> Option<String> {
         .try_fold(&value, |value, key| value.get(key))?;
     Some(match (knob.entry, value) {
         (Entry::Mebibytes, bytes) => (bytes.as_u64().unwrap_or(0) >> 20).to_string(),
-        (Entry::Widths, widths) => widths
+        (Entry::Widths | Entry::Numbers, numbers) => numbers
             .to_string()
             .replace(['[', ']'], "")
             .replace(',', ", "),
@@ -253,6 +253,10 @@ fn enter(state: State, knob: &Knob, text: &str) {
             }
             format!("[{}]", text.trim())
         }
+        Entry::Numbers => format!(
+            "[{}]",
+            text.split(',').map(number).collect::<Vec<_>>().join(",")
+        ),
         Entry::Number(_) | Entry::Scale(_) => number(text),
         Entry::Choice(_) => text.to_owned(),
     };

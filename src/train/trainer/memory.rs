@@ -22,7 +22,8 @@ use crate::model::boundary::Boundary;
 use crate::model::cross_batch_memory::CrossBatchMemory;
 use crate::model::embedding_model::{Activations, Embedded, EmbeddingModel, Gradients};
 use crate::model::features::FeatureStore;
-use crate::model::optimizer::HEAD;
+use crate::model::optimizer::{Clipping, HEAD};
+use crate::model::proxies::ProxySpec;
 use crate::model::row_weights::RowWeights;
 use crate::model::unit_rows::TILE_ROWS;
 use crate::search::evaluation::{Cut, Evaluator};
@@ -70,6 +71,8 @@ pub(super) struct TrainBuffers {
     pub(super) row_weights: Option<RowWeights>,
     /// The boundary that the loss learns.
     pub(super) boundary: Option<Boundary>,
+    /// Clipping of the gradients, if asked for.
+    pub(super) clipping: Option<Clipping>,
     /// Sums of squares of the gradient.
     pub(super) squares: DeviceVec<f32>,
     /// Mean gradient of a batch's rows and its running average, if there is a memory.
@@ -204,7 +207,7 @@ impl Sizes {
         );
         plan = EmbeddingModel::plan(plan, MODEL, &self.widths);
         plan = Kept::plan(plan, &self.widths);
-        plan = HEAD.plan(plan, parameters);
+        plan = HEAD.plan(plan, parameters, self.moments);
         plan = Activations::plan(plan, &HIDDEN, self.hidden_widths(), self.batch);
         plan = Gradients::plan(plan, &self.widths, self.batch);
         plan = plan
@@ -212,13 +215,19 @@ impl Sizes {
             .with::<f32>(Purpose::Activations, "train.norms", batch)
             .with::<f32>(Purpose::Gradients, "train.gradient", batch * row);
         if let Some(proxies) = &self.proxies {
-            plan = proxies.plan(plan);
+            plan = proxies.plan(plan, self.moments);
         }
         if self.weighs_rows {
             plan = RowWeights::plan(plan, batch);
         }
         if self.boundary_lr.is_some() {
-            plan = Boundary::plan(plan);
+            plan = Boundary::plan(plan, self.moments);
+        }
+        if self.clip_grad_norm > 0.0 {
+            let proxies = self.proxies.as_ref().map(ProxySpec::floats);
+            let boundary = self.boundary_lr.map(|_| Boundary::FLOATS as u64);
+            let groups = [Some(parameters), proxies, boundary];
+            plan = Clipping::plan(plan, groups.into_iter().flatten());
         }
         plan = CrossBatchMemory::plan(plan, self.memory, dim);
         plan = plan.with::<Row>(Purpose::Ranks, "train.rows", steps * batch);
@@ -257,7 +266,7 @@ impl TrainBuffers {
                 norms: workspace.take("train.norms"),
             },
             gradient: workspace.take("train.gradient"),
-            moments: HEAD.moments(workspace),
+            moments: HEAD.moments(workspace, sizes.moments),
             batch: workspace.take("train.rows"),
             mining: MiningPass::new(workspace, sizes.path, sizes.work),
             report: workspace.take("train.report"),
@@ -265,7 +274,9 @@ impl TrainBuffers {
             row_weights: sizes.weighs_rows.then(|| RowWeights::new(workspace)),
             boundary: sizes
                 .boundary_lr
-                .map(|lr| Boundary::new(workspace, lr, sizes.boundary_pull)),
+                .map(|lr| Boundary::new(workspace, lr, sizes.boundary_pull, sizes.moments)),
+            clipping: (sizes.clip_grad_norm > 0.0)
+                .then(|| Clipping::new(workspace, sizes.clip_grad_norm)),
             squares: workspace.take("train.squares"),
             drift: Drift {
                 state: workspace.take("train.drift"),

@@ -10,13 +10,14 @@ use crate::base::error::Result;
 use crate::base::forecast::MiningMethod;
 use crate::base::rng;
 use crate::engine::pace::Slices;
-use crate::engine::{DeviceVec, Engine};
+use crate::engine::{Commands, DeviceVec, Engine};
 use crate::kernels::ranks::{Block, Inputs, SEGMENT};
 use crate::kernels::tile::Shape;
 use crate::kernels::triplet_margin::OWNERS;
 use crate::kernels::{drift, normalize, optimizer, stride};
 use crate::mining::mining_pass::{MiningPass, Rounds};
 use crate::mining::row_pass::BlockInputs;
+use crate::model::optimizer::Rule;
 use crate::model::proxies::Proxies;
 use crate::rules::mining_rule::{MiningRule, Operands};
 
@@ -194,7 +195,7 @@ impl Trainer {
     async fn learn(&mut self, slices: &mut Slices<'_>, place: Place, drawn: &Drawn) -> Result<()> {
         slices.reserve(STEP_DISPATCHES).await?;
         let (commands, train) = (slices.commands(), &mut self.train);
-        let (sizes, optimizer) = (&self.setup.sizes, &self.config.optimizer);
+        let sizes = &self.setup.sizes;
         let (count, stride) = (sizes.batch, stride(self.model.embedding_size()));
         let (step, report_first) = (place.step, place.report_first);
         if !drawn.alone {
@@ -228,26 +229,49 @@ impl Trainer {
             &train.gradient,
             &mut train.gradients,
         );
+        let operations = sizes.head_operations();
+        self.update(slices.commands(), place);
+        slices.recorded(operations).await
+    }
+
+    /// Updates the weights and all other learned parameters by their gradients.
+    fn update(&mut self, commands: &mut Commands, place: Place) {
+        let (train, report_first) = (&mut self.train, place.report_first);
+        let rule = Rule::new(&self.config, place.step);
         let parameters = self.model.parameter_count();
-        optimizer::adam(
+        let (status, report) = (&train.gradients.status, &mut train.report);
+        let (mut proxies, mut boundary) = (self.proxies.as_mut(), train.boundary.as_mut());
+        if let Some(proxies) = &mut proxies {
+            proxies.backward(commands, report_first, report);
+        }
+        if let Some(boundary) = &mut boundary {
+            boundary.backward(commands, report_first, report);
+        }
+        let clip = train.clipping.as_mut().map(|clipping| {
+            let head = (&train.gradients.parameters, parameters);
+            let proxies = proxies.as_ref().map(|proxies| proxies.gradient());
+            let boundary = boundary.as_ref().map(|boundary| boundary.gradient());
+            let all = [Some(head), proxies, boundary];
+            clipping.measure(commands, all.into_iter().flatten())
+        });
+        optimizer::update(
             commands,
-            &optimizer.step(step),
+            &rule.of_the_head(),
             parameters,
             &train.gradients.parameters,
             self.model.parameters_mut(),
             &mut train.moments,
-            &train.gradients.status,
+            clip,
+            status,
             report_first,
-            &mut train.report,
+            report,
         );
-        let (status, report) = (&train.gradients.status, &mut train.report);
-        if let Some(proxies) = &mut self.proxies {
-            proxies.learn(commands, optimizer, step, status, report_first, report);
+        if let Some(proxies) = proxies {
+            proxies.learn(commands, &rule, clip, status, report_first, report);
         }
-        if let Some(boundary) = &mut train.boundary {
-            boundary.learn(commands, optimizer, step, status, report_first, report);
+        if let Some(boundary) = boundary {
+            boundary.learn(commands, &rule, clip, status, report_first, report);
         }
-        slices.recorded(sizes.head_operations()).await
     }
 }
 
