@@ -94,6 +94,15 @@ impl Moments {
         }
     }
 
+    /// The kernel of their optimizer.
+    fn kernel(&self) -> &'static Kernel {
+        match self {
+            Self::None => &SGD,
+            Self::First(_) => &MOMENTUM,
+            Self::Both(_) => &ADAM,
+        }
+    }
+
     /// The vectors, to be written.
     pub fn vectors_mut(&mut self) -> &mut [DeviceVec<f32>] {
         match self {
@@ -195,11 +204,7 @@ pub fn update(
 ) {
     match commands {
         Commands::Gpu(gpu) => {
-            let kernel = match moments {
-                Moments::None => &SGD,
-                Moments::First(_) => &MOMENTUM,
-                Moments::Both(_) => &ADAM,
-            };
+            let kernel = moments.kernel();
             let params = Params {
                 count: vec4s(count),
                 report: index(report_first),

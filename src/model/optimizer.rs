@@ -91,14 +91,29 @@ pub(crate) struct Rule<'a> {
     step: u64,
 }
 
-/// Number of values that the optimizer of these settings remembers of each parameter.
-pub(crate) fn moments(config: &TrainConfig) -> usize {
-    match &config.optimizer {
-        Optimizer::Adam(_) | Optimizer::AdamW(_) => 2,
-        // One cycle gives SGD a momentum, as torch's does.
-        Optimizer::Sgd(sgd) => {
-            let cycled = config.schedule.momentum(1, config.steps);
-            usize::from(sgd.momentum > 0.0 || cycled.is_some())
+/// What the optimizer of a run holds beside the parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Held {
+    /// Values that it remembers of each parameter.
+    pub(crate) moments: usize,
+    /// The longest gradient; 0 for no clipping.
+    max_norm: f64,
+}
+
+impl Held {
+    /// That of these settings.
+    pub(crate) fn of(config: &TrainConfig) -> Self {
+        let moments = match &config.optimizer {
+            Optimizer::Adam(_) | Optimizer::AdamW(_) => 2,
+            // One cycle gives SGD a momentum, as torch's does.
+            Optimizer::Sgd(sgd) => {
+                let cycled = config.schedule.momentum(1, config.steps);
+                usize::from(sgd.momentum > 0.0 || cycled.is_some())
+            }
+        };
+        Self {
+            moments,
+            max_norm: config.clip_grad_norm,
         }
     }
 }
@@ -200,19 +215,26 @@ pub(crate) struct Clipping {
 }
 
 impl Clipping {
-    /// Adds the sums for groups of so many parameters to a plan.
-    pub(crate) fn plan(plan: MemoryPlan, groups: impl IntoIterator<Item = u64>) -> MemoryPlan {
+    /// Adds the sums to a plan for groups of so many parameters, if gradients are clipped.
+    pub(crate) fn plan(
+        plan: MemoryPlan,
+        held: &Held,
+        groups: impl IntoIterator<Item = u64>,
+    ) -> MemoryPlan {
+        if held.max_norm == 0.0 {
+            return plan;
+        }
         let groups = groups.into_iter();
         let segments: u64 = groups.map(|floats| floats.div_ceil(SEGMENT as u64)).sum();
         plan.with::<f32>(Purpose::Optimizer, CLIP, 1 + segments)
     }
 
-    /// Takes the sums from the workspace.
-    pub(crate) fn new(workspace: &mut Workspace, max_norm: f64) -> Self {
-        Self {
-            max_norm: max_norm as f32,
+    /// Takes the sums from the workspace, if gradients are clipped.
+    pub(crate) fn new(workspace: &mut Workspace, held: &Held) -> Option<Self> {
+        (held.max_norm > 0.0).then(|| Self {
+            max_norm: held.max_norm as f32,
             sums: workspace.take(CLIP),
-        }
+        })
     }
 
     /// Measures gradients, the first `count` of each vector, and returns the factor that clips them.

@@ -80,7 +80,7 @@ pub struct TrainConfig {
     pub validation_fraction: f64,
     /// Scaling of features to mean 0 and standard deviation 1 before anything else reads them.
     pub standardize: Standardize,
-    /// Widths of the hidden layers, none to four; none is a linear head.
+    /// Widths of the hidden layers, none to six; none is a linear head.
     pub hidden_layers: Vec<usize>,
     /// The chance of an output of a hidden layer to be dropped in a step, as `torch.nn.Dropout` does after each ReLU; below 1.
     pub dropout: f64,
@@ -959,8 +959,8 @@ mod tests {
                 "test_fraction is 1.5: it must be between 0 and 1",
             ),
             (
-                "hidden_layers=[1,2,3,4,5]",
-                "hidden_layers is [1, 2, 3, 4, 5]: it must be at most four widths",
+                "hidden_layers=[1,2,3,4,5,6,7]",
+                "hidden_layers is [1, 2, 3, 4, 5, 6, 7]: it must be at most six widths",
             ),
             ("dropout=1", "dropout is 1: it must be between 0 and 0.95"),
             (

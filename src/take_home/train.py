@@ -337,8 +337,8 @@ def main():
     alone, beside = wrap(plain), memory and wrap(memory)
     mine = miner and (pml_dist.DistributedMinerWrapper(miner) if WORLD > 1 else miner)
     learned = list(plain.parameters())
-    groups = [{"params": list(model.parameters()), "lr": LR}] + [{"params": learned, **LOSS_GROUP}] * bool(learned)
-    optimizer = make_optimizer(groups)
+    rates = [{"params": list(model.parameters()), "lr": LR}] + [{"params": learned, **LOSS_GROUP}] * bool(learned)
+    optimizer = make_optimizer(rates)
     schedule = make_schedule(optimizer, max(asked.steps, 1))
     mixed = lambda: torch.autocast(device.type, torch.bfloat16) if asked.amp else nullcontext()
 
@@ -373,7 +373,7 @@ def main():
                 dist.all_reduce(parameter.grad)
                 parameter.grad /= WORLD**2
         if CLIP:
-            torch.nn.utils.clip_grad_norm_([parameter for group in groups for parameter in group["params"]], CLIP)
+            torch.nn.utils.clip_grad_norm_([parameter for rate in rates for parameter in rate["params"]], CLIP)
         optimizer.step()
         if schedule and step + 1 < asked.steps:
             schedule.step()

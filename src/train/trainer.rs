@@ -196,7 +196,7 @@ impl Trainer {
         }
         let proxies = match &sizes.proxies {
             Some(spec) => {
-                let (seed, moments) = (config.seed, sizes.moments);
+                let (seed, moments) = (config.seed, sizes.held.moments);
                 Some(Proxies::new(&engine, &mut workspace, spec, seed, moments).await?)
             }
             None => None,

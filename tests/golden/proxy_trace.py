@@ -38,6 +38,7 @@ CASES = [
     dict(name="margin, by distance, boundary learned and pulled", loss=dict(name="margin", margin=0.2, beta=1.2, learn_beta=True, nu=0.3), distance="l2", beta_rate=0.02, seed=38),
     dict(name="sup-con, memory", loss=dict(name="sup-con", temperature=0.1), memory=48, seed=7),
     dict(name="contrastive, memory that goes round", loss=dict(name="contrastive", pos_margin=1.0, neg_margin=0.0), memory=40, seed=18),
+    dict(name="sup-con, six hidden layers", loss=dict(name="sup-con", temperature=0.1), hidden=[16, 12, 9, 14, 12, 10], seed=57),
 ]
 # What makes the loss, and its parameter.
 LOSSES = {
@@ -115,8 +116,9 @@ def run(case, dtype, features, labels):
     torch.set_default_dtype(dtype)
     rng = np.random.default_rng(case["seed"])
     torch.manual_seed(case["seed"])
-    net = torch.nn.Sequential(torch.nn.Linear(FEATURES, HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, EMBEDDING))
-    layers = [net[0], net[2]]
+    widths = [FEATURES, *case.get("hidden", [HIDDEN]), EMBEDDING]
+    layers = [torch.nn.Linear(*pair) for pair in zip(widths, widths[1:])]
+    net = torch.nn.Sequential(layers[0], *[module for layer in layers[1:] for module in (torch.nn.ReLU(), layer)])
     with torch.no_grad():
         for parameter in net.parameters():
             bound = parameter.shape[-1] ** -0.5 if parameter.ndim == 2 else 0.2
@@ -152,7 +154,7 @@ def run(case, dtype, features, labels):
         loss=case["loss"],
         miner=case.get("miner"),
         distance=case.get("distance", "cosine"),
-        hidden=[HIDDEN],
+        hidden=case.get("hidden", [HIDDEN]),
         embedding=EMBEDDING,
         batch=BATCH,
         memory=case.get("memory", 0),
@@ -183,7 +185,7 @@ def run(case, dtype, features, labels):
 
         inner.compute_loss = watch
         value = loss(embedded, y, miner(embedded, y)) if miner else loss(embedded, y)
-        near.append(net[0](x).abs().min().item())
+        near.append(min(net[: 2 * i + 1](x).abs().min().item() for i in range(len(layers) - 1)))
         optimizer.zero_grad()
         value.backward()
         if "clip_grad_norm" in case:

@@ -195,7 +195,12 @@ fn squares_add_up_to_the_squared_length_and_what_was_there_is_forgotten() {
 #[test]
 fn gradients_are_measured_by_segments_in_their_order_and_clipped_by_the_norm_of_all() {
     for engine in engines() {
-        for counts in [vec![4], vec![256, 4], vec![260, 8], vec![40_000, 516, 4]] {
+        for counts in [
+            vec![4usize],
+            vec![256, 4],
+            vec![260, 8],
+            vec![40_000, 516, 4],
+        ] {
             let all: Vec<Vec<f32>> = counts
                 .iter()
                 .map(|count| (0..*count).map(|i| (i % 7) as f32 / 8.0 - 0.25).collect())
@@ -203,11 +208,12 @@ fn gradients_are_measured_by_segments_in_their_order_and_clipped_by_the_norm_of_
             let of_each = counts.iter().map(|count| count.div_ceil(SEGMENT));
             let number: usize = of_each.clone().sum();
             let mut sums = output::<f32>(&engine, 1 + number);
-            let mut commands = engine.commands();
             let mut first = 1;
             for (gradients, segments_of) in all.iter().zip(of_each) {
                 let on = vector(&engine, gradients, 0);
+                let mut commands = engine.commands();
                 segments(&mut commands, gradients.len(), &on, first, &mut sums);
+                engine.submit(commands);
                 first += segments_of;
             }
             let expected: Vec<f32> = all
@@ -215,14 +221,12 @@ fn gradients_are_measured_by_segments_in_their_order_and_clipped_by_the_norm_of_
                 .flat_map(|gradients| gradients.chunks(SEGMENT))
                 .map(|part| part.iter().map(|g| g * g).sum())
                 .collect();
-            let norm = expected
-                .iter()
-                .map(|sum| f64::from(*sum))
-                .sum::<f64>()
-                .sqrt();
+            let norm = expected.iter().map(|sum| f64::from(*sum)).sum::<f64>();
+            let norm = norm.sqrt();
             for max_norm in [norm / 3.0, norm * 2.0] {
+                let mut commands = engine.commands();
                 clip(&mut commands, max_norm as f32, number, &mut sums);
-                engine.submit(std::mem::replace(&mut commands, engine.commands()));
+                engine.submit(commands);
                 let found = read(&engine, &sums, 1 + number);
                 assert_eq!(found[1..], expected, "{counts:?}");
                 let factor = (max_norm / (norm + 1e-6)).min(1.0);

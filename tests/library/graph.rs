@@ -14,8 +14,8 @@ const CEILINGS: [(&str, usize); 10] = [
     ("files over 600 lines", 0),
     ("functions over 100 lines", 0),
     ("functions over 60 lines", 22),
-    ("names that lib.rs hands out", 208),
-    ("lines of src", 75_000),
+    ("names that lib.rs hands out", 216),
+    ("lines of src", 76_200),
     ("lines of README.md", 250),
 ];
 

@@ -134,7 +134,10 @@ fn by_chance(rng: &mut Rng) -> Vec<String> {
         ("batch_size", &["8", "12", "32", "60"][..]),
         ("memory_size", &["0", "60", "64", "500"]),
         ("memory_start_step", &["0", "2"]),
-        ("hidden_layers", &["[]", "[5]", "[16,9]", "[64]"]),
+        (
+            "hidden_layers",
+            &["[]", "[5]", "[16,9]", "[64]", "[9,8,7,6,9,8]"],
+        ),
         ("embedding_size", &["2", "6", "33"]),
         ("distance", &["cosine", "l2"]),
         ("dropout", &["0", "0.3"]),
@@ -218,9 +221,12 @@ fn the_plan_has_as_many_moments_as_the_optimizer_keeps() {
     assert_eq!(of(&cycle), adam / 2);
     let fixed = [&cycle[..], &["schedule.cycle_momentum=false"]].concat();
     assert_eq!(of(&fixed), 0);
-    // The factor, and a sum for every 256 numbers.
+    // The factor, and a sum for every 256 numbers; buffers end at a multiple of 16 bytes.
     let clipped = of(&["optimizer=sgd", "clip_grad_norm=1"]);
-    assert_eq!(clipped, 4 * (1 + (adam / 8).div_ceil(256)));
+    assert_eq!(
+        clipped,
+        (4 * (1 + (adam / 8).div_ceil(256))).next_multiple_of(16)
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use leptos::prelude::*;
 use nearfar::{Recipe, TrainConfig};
 use wasm_bindgen::JsCast as _;
 
-use crate::knobs::{Entry, Knob, MAIN, MORE};
+use crate::knobs::{Entry, Knob, LEARNING, MAIN, MORE};
 use crate::state::State;
 use crate::terms::About;
 
@@ -14,8 +14,9 @@ use crate::terms::About;
 pub(crate) fn Controls(state: State) -> impl IntoView {
     let lesson = state.lesson.get_value();
     let row = |knob: Knob| lesson.shows(knob.key).then(|| view! { <Row state knob/> });
-    let (main, more) = (MAIN.map(row), MORE.map(row));
-    let has_more = lesson.shows("more") && more.iter().any(Option::is_some);
+    let (main, more, learning) = (MAIN.map(row), MORE.map(row), LEARNING.map(row));
+    let has_more = more.iter().chain(&learning).any(Option::is_some);
+    let has_more = lesson.shows("more") && has_more;
     view! {
         <section class="controls" aria-label="Settings">
             {lesson.shows("recipe").then(|| view! { <Recipes state/> })}
@@ -23,6 +24,7 @@ pub(crate) fn Controls(state: State) -> impl IntoView {
             <details hidden=!has_more open=lesson.asks_for_more()>
                 <summary>"More settings"</summary>
                 {more}
+                {learning}
             </details>
         </section>
     }

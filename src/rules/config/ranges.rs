@@ -42,10 +42,10 @@ impl TrainConfig {
     pub(super) fn of_the_head(&self) -> [Rule; 5] {
         [
             (
-                self.hidden_layers.len() <= 4,
+                self.hidden_layers.len() <= 6,
                 "hidden_layers",
                 cut(&format!("{:?}", self.hidden_layers)),
-                "at most four widths",
+                "at most six widths",
             ),
             (
                 self.hidden_layers
