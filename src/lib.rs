@@ -122,7 +122,7 @@ pub use model::embedder::Embedder;
 pub use model::embedding_model::LayerWeights;
 pub use model::embeddings::Embeddings;
 pub use model::scaling::{Scaling, ScalingKind};
-pub use rules::config::{Adam, InitialWeights, Optimizer, Split, Standardize, TrainConfig};
+pub use rules::config::{InitialWeights, Split, Standardize, TrainConfig};
 pub use rules::losses::{
     ArcFaceLoss, CircleLoss, ContrastiveLoss, CosFaceLoss, GeneralizedLiftedStructureLoss,
     LiftedStructureLoss, Loss, MarginLoss, MultiSimilarityLoss, NcaLoss, NormalizedSoftmaxLoss,
@@ -134,11 +134,13 @@ pub use rules::miners::{
     MiningCounts, MultiSimilarityMiner, PairMarginMiner, Strategy, TripletMarginMiner, Tuples,
     TypeOfTriplets,
 };
+pub use rules::optimizers::{Adam, AdamW, Optimizer, Sgd};
 pub use rules::pml::pml_bytes;
 pub use rules::samplers::{
     ClassBalancedSampler, HierarchicalSampler, MPerClassEpochSampler, MPerClassSampler, Sampler,
     ShuffledSampler,
 };
+pub use rules::schedules::{Constant, CosineAnnealingLr, LinearLr, OneCycleLr, Schedule, StepLr};
 pub use run::warnings::Warning;
 pub use run::{
     Baseline, Checkpoint, DataReport, FullEvaluation, MemoryReport, Origin, Progress, Run,

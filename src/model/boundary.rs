@@ -8,15 +8,11 @@ use crate::engine::pace::Slices;
 use crate::engine::{Commands, DeviceVec, Engine, Workspace};
 use crate::kernels::optimizer::{self, Moments};
 use crate::kernels::row_loss;
-use crate::model::optimizer::Labels;
-use crate::rules::config::Optimizer;
+use crate::model::optimizer::{Labels, Rule};
 
 const MOVED: &str = "boundary.moved";
 const GRADIENT: &str = "boundary.gradient";
 const LABELS: Labels = Labels([MOVED, "boundary.first_moment", "boundary.second_moment"]);
-/// Floats of each buffer: one value, then padding.
-const FLOATS: usize = 4;
-
 /// The boundary of a run and its optimizer's state. Values are similarities, or minus distances.
 #[derive(Debug)]
 pub(crate) struct Boundary {
@@ -30,22 +26,25 @@ pub(crate) struct Boundary {
 }
 
 impl Boundary {
-    /// Adds the buffers to a plan.
-    pub(crate) fn plan(plan: MemoryPlan) -> MemoryPlan {
+    /// Floats of each buffer: one value, then padding.
+    pub(crate) const FLOATS: usize = 4;
+
+    /// Adds the buffers to a plan, with `moments` values of the optimizer.
+    pub(crate) fn plan(plan: MemoryPlan, moments: usize) -> MemoryPlan {
         let plan = plan
-            .with::<f32>(Purpose::Weights, MOVED, FLOATS as u64)
-            .with::<f32>(Purpose::Gradients, GRADIENT, FLOATS as u64);
-        LABELS.plan(plan, FLOATS as u64)
+            .with::<f32>(Purpose::Weights, MOVED, Self::FLOATS as u64)
+            .with::<f32>(Purpose::Gradients, GRADIENT, Self::FLOATS as u64);
+        LABELS.plan(plan, Self::FLOATS as u64, moments)
     }
 
-    /// Takes the buffers, zero, from the workspace.
-    pub(crate) fn new(workspace: &mut Workspace, lr: f64, pull: f64) -> Self {
+    /// Takes the buffers, zero, from the workspace, with `moments` values of the optimizer.
+    pub(crate) fn new(workspace: &mut Workspace, lr: f64, pull: f64, moments: usize) -> Self {
         Self {
             lr,
             pull: pull as f32,
             moved: workspace.take(MOVED),
             gradient: workspace.take(GRADIENT),
-            moments: LABELS.moments(workspace),
+            moments: LABELS.moments(workspace, moments),
         }
     }
 
@@ -59,7 +58,9 @@ impl Boundary {
         arrays: &mut ArrayWriter,
     ) -> Result<()> {
         let (moved, moments) = (&self.moved, &self.moments);
-        LABELS.save(slices, arrays, moved, moments, FLOATS).await
+        LABELS
+            .save(slices, arrays, moved, moments, Self::FLOATS)
+            .await
     }
 
     /// Replaces the boundary and its moments by saved ones.
@@ -72,17 +73,15 @@ impl Boundary {
         arrays: &ArrayReader<'_>,
     ) -> Result<()> {
         let (moved, moments) = (&mut self.moved, &mut self.moments);
-        LABELS.restore(engine, arrays, moved, moments, FLOATS).await
+        LABELS
+            .restore(engine, arrays, moved, moments, Self::FLOATS)
+            .await
     }
 
-    /// Takes step `step` of the optimizer, counted from 1, with the boundary's own learning rate and without weight decay, which
-    /// would pull it back to its initial value.
-    pub(crate) fn learn(
+    /// Computes the gradient from the counts of the step.
+    pub(crate) fn backward(
         &mut self,
         commands: &mut Commands,
-        rule: &Optimizer,
-        step: u64,
-        status: &DeviceVec<u32>,
         report_first: usize,
         report: &mut DeviceVec<u32>,
     ) {
@@ -93,15 +92,32 @@ impl Boundary {
             report,
             &mut self.gradient,
         );
-        let mut step = rule.step_at(self.lr, step);
-        step.weight_decay = 0.0;
-        optimizer::adam(
+    }
+
+    /// The gradient, and the number of its floats.
+    pub(crate) fn gradient(&self) -> (&DeviceVec<f32>, usize) {
+        (&self.gradient, Self::FLOATS)
+    }
+
+    /// Takes a step of the optimizer with the boundary's own learning rate and without weight decay, which would pull it back to its
+    /// initial value.
+    pub(crate) fn learn(
+        &mut self,
+        commands: &mut Commands,
+        rule: &Rule<'_>,
+        clip: Option<&DeviceVec<f32>>,
+        status: &DeviceVec<u32>,
+        report_first: usize,
+        report: &mut DeviceVec<u32>,
+    ) {
+        optimizer::update(
             commands,
-            &step,
-            FLOATS,
+            &rule.without_decay(self.lr),
+            Self::FLOATS,
             &self.gradient,
             &mut self.moved,
             &mut self.moments,
+            clip,
             status,
             report_first,
             report,

@@ -14,13 +14,15 @@ use crate::model::unit_rows::TILE_ROWS;
 
 const ADVICE: &str = "raise the budget";
 const PARAMETERS: &str = "embed.parameters";
-const ACTIVATIONS: [&str; 6] = [
+const ACTIVATIONS: [&str; 8] = [
     "embed.batch",
     "embed.layer1",
     "embed.layer2",
     "embed.layer3",
     "embed.layer4",
     "embed.layer5",
+    "embed.layer6",
+    "embed.layer7",
 ];
 
 /// A head on an engine, ready to embed.

@@ -20,11 +20,13 @@ use crate::kernels::tile::Shape;
 use crate::kernels::{embed, stride};
 use crate::model::scaling::Scaling;
 
-/// The most layers: four hidden ones and the last.
-const MAX_LAYERS: usize = 5;
+/// The most layers: six hidden ones and the last.
+const MAX_LAYERS: usize = 7;
 
 /// Names of the random streams of dropout, layer by layer.
-const DROPOUT: [&str; MAX_LAYERS - 1] = ["dropout1", "dropout2", "dropout3", "dropout4"];
+const DROPOUT: [&str; MAX_LAYERS - 1] = [
+    "dropout1", "dropout2", "dropout3", "dropout4", "dropout5", "dropout6",
+];
 
 /// The layers and their weights on an engine.
 #[derive(Debug)]
@@ -517,6 +519,8 @@ impl Gradients {
         "train.delta2",
         "train.delta3",
         "train.delta4",
+        "train.delta5",
+        "train.delta6",
     ];
 
     pub(crate) fn plan(plan: MemoryPlan, widths: &[usize], rows: usize) -> MemoryPlan {

@@ -15,8 +15,7 @@ use crate::kernels::normalize;
 use crate::kernels::optimizer::{self, Moments};
 use crate::kernels::ranks::{NO_ID, Row};
 use crate::kernels::stride;
-use crate::model::optimizer::Labels;
-use crate::rules::config::Optimizer;
+use crate::model::optimizer::{Labels, Rule};
 use crate::rules::losses::{ProxyStart, ProxyTerms};
 
 /// The most proxies of a loss.
@@ -47,7 +46,7 @@ pub(crate) struct Proxies {
     parameters: DeviceVec<f32>,
     moments: Moments,
     norms: DeviceVec<f32>,
-    /// `dL/d(unit proxy)`, and after [`Proxies::learn`] `dL/d(proxy)`.
+    /// `dL/d(unit proxy)`, and after [`Proxies::backward`] `dL/d(proxy)`.
     pub(crate) gradient: DeviceVec<f32>,
     /// Each proxy at unit length, by [`Proxies::prepare`].
     pub(crate) unit: DeviceVec<f32>,
@@ -61,6 +60,11 @@ impl ProxySpec {
     /// Number of proxies.
     pub(crate) fn count(&self) -> usize {
         self.classes.len() * self.terms.per_class
+    }
+
+    /// Floats of all proxies, padded.
+    pub(crate) fn floats(&self) -> u64 {
+        self.count() as u64 * stride(self.dim) as u64
     }
 
     /// Checks the number of proxies.
@@ -80,16 +84,15 @@ impl ProxySpec {
         )))
     }
 
-    /// Adds the buffers to a plan.
-    pub(crate) fn plan(&self, plan: MemoryPlan) -> MemoryPlan {
-        let count = self.count() as u64;
-        let floats = count * stride(self.dim) as u64;
+    /// Adds the buffers to a plan, with `moments` values of the optimizer for each number.
+    pub(crate) fn plan(&self, plan: MemoryPlan, moments: usize) -> MemoryPlan {
+        let (count, floats) = (self.count() as u64, self.floats());
         let plan = plan
             .with::<f32>(Purpose::Weights, PARAMETERS, floats)
             .with::<f32>(Purpose::Weights, UNIT, floats)
             .with::<f32>(Purpose::Gradients, GRADIENT, floats);
         LABELS
-            .plan(plan, floats)
+            .plan(plan, floats, moments)
             .with::<f32>(Purpose::Activations, NORMS, count)
             .with::<Row>(Purpose::Ranks, ROWS, count)
             .with::<[u32; 2]>(Purpose::Weights, TAGS, count)
@@ -118,7 +121,7 @@ impl ProxySpec {
 }
 
 impl Proxies {
-    /// Takes the buffers from the workspace and starts the proxies.
+    /// Takes the buffers from the workspace, with `moments` values of the optimizer for each number, and starts the proxies.
     ///
     /// # Errors
     /// As [`Engine::upload`].
@@ -127,11 +130,12 @@ impl Proxies {
         workspace: &mut Workspace,
         spec: &ProxySpec,
         seed: u64,
+        moments: usize,
     ) -> Result<Self> {
         let mut proxies = Self {
             spec: spec.clone(),
             parameters: workspace.take(PARAMETERS),
-            moments: LABELS.moments(workspace),
+            moments: LABELS.moments(workspace, moments),
             norms: workspace.take(NORMS),
             gradient: workspace.take(GRADIENT),
             unit: workspace.take(UNIT),
@@ -247,14 +251,10 @@ impl Proxies {
         );
     }
 
-    /// Takes step `step` of the optimizer, counted from 1, with the proxies' own learning rate, from the gradient of the unit
-    /// proxies.
-    pub(crate) fn learn(
+    /// Computes the gradient of the proxies from that of the unit proxies.
+    pub(crate) fn backward(
         &mut self,
         commands: &mut Commands,
-        rule: &Optimizer,
-        step: u64,
-        status: &DeviceVec<u32>,
         report_first: usize,
         report: &mut DeviceVec<u32>,
     ) {
@@ -272,13 +272,32 @@ impl Proxies {
             report_first,
             report,
         );
-        optimizer::adam(
+    }
+
+    /// The gradient, and the number of its floats.
+    pub(crate) fn gradient(&self) -> (&DeviceVec<f32>, usize) {
+        (&self.gradient, self.count() * self.stride())
+    }
+
+    /// Takes a step of the optimizer with the proxies' own learning rate.
+    pub(crate) fn learn(
+        &mut self,
+        commands: &mut Commands,
+        rule: &Rule<'_>,
+        clip: Option<&DeviceVec<f32>>,
+        status: &DeviceVec<u32>,
+        report_first: usize,
+        report: &mut DeviceVec<u32>,
+    ) {
+        let floats = self.count() * self.stride();
+        optimizer::update(
             commands,
-            &rule.step_at(self.spec.terms.lr, step),
-            count * stride,
+            &rule.of(self.spec.terms.lr),
+            floats,
             &self.gradient,
             &mut self.parameters,
             &mut self.moments,
+            clip,
             status,
             report_first,
             report,

@@ -1,4 +1,5 @@
-//! [`Argument`]: the values that a number among the arguments of a loss or miner may have. Each file of one lists its own.
+//! [`Argument`]: the values that a number among the arguments of a loss, a miner, an optimizer or the like may have. Each file of one
+//! lists its own.
 
 use crate::base::error::{Error, Result};
 
@@ -85,9 +86,9 @@ impl<T> Argument<T> {
     }
 }
 
-/// A loss, a miner or a sampler: the facts of it that stand in its file.
+/// A loss, a miner, a sampler, an optimizer or a schedule: the facts of it that stand in its file.
 pub(crate) trait Part: Sized + 'static {
-    /// Its class in PML; empty if PML has none, and then no script is written for it.
+    /// Its class in PML or torch; empty if there is none, and then no script is written for it.
     const PML: &'static str;
     /// That class is given the distance of the settings.
     const PML_TAKES_DISTANCE: bool = true;
@@ -95,9 +96,9 @@ pub(crate) trait Part: Sized + 'static {
     const ARGUMENTS: &'static [Argument<Self>] = &[];
 }
 
-/// The facts of a loss, a miner or a sampler, whichever it is.
+/// The facts of a loss, a miner or the like, whichever it is.
 pub(crate) trait Facts {
-    /// Its class in PML, if PML has one.
+    /// Its class in PML or torch, if there is one.
     fn pml(&self) -> Option<&'static str>;
 
     /// Tells if that class is given the distance of the settings.
@@ -136,10 +137,12 @@ mod tests {
     use crate::rules::config::TrainConfig;
     use crate::rules::losses::Loss;
     use crate::rules::miners::Miner;
+    use crate::rules::optimizers::Optimizer;
     use crate::rules::samplers::Sampler;
+    use crate::rules::schedules::Schedule;
 
     #[test]
-    fn every_number_of_a_loss_miner_or_sampler_has_a_range() {
+    fn every_number_of_a_part_of_the_settings_has_a_range() {
         let of = |part: &'static str, all: &[(&'static str, &str)]| -> Vec<_> {
             all.iter().map(|(name, _)| (part, *name)).collect()
         };
@@ -148,6 +151,8 @@ mod tests {
             of("loss", &Loss::ALL),
             of("miner", &Miner::ALL),
             of("sampler", &Sampler::ALL),
+            of("optimizer", &Optimizer::ALL),
+            of("schedule", &Schedule::ALL),
         ]
         .concat()
         {

@@ -9,7 +9,7 @@ mod said;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use choices::{Adam, InitialWeights, Optimizer, Split, Standardize};
+pub use choices::{InitialWeights, Split, Standardize};
 
 use crate::base::error::{Error, Result};
 use crate::base::order;
@@ -18,7 +18,9 @@ use crate::cpu::Distance;
 use crate::rules::losses::Loss;
 use crate::rules::miners::Miner;
 use crate::rules::mining_rule::MiningRule;
+use crate::rules::optimizers::Optimizer;
 use crate::rules::samplers::Sampler;
+use crate::rules::schedules::Schedule;
 
 /// The version of the schema.
 const SCHEMA: u32 = 1;
@@ -78,7 +80,7 @@ pub struct TrainConfig {
     pub validation_fraction: f64,
     /// Scaling of features to mean 0 and standard deviation 1 before anything else reads them.
     pub standardize: Standardize,
-    /// Widths of the hidden layers, none to four; none is a linear head.
+    /// Widths of the hidden layers, none to six; none is a linear head.
     pub hidden_layers: Vec<usize>,
     /// The chance of an output of a hidden layer to be dropped in a step, as `torch.nn.Dropout` does after each ReLU; below 1.
     pub dropout: f64,
@@ -111,6 +113,11 @@ pub struct TrainConfig {
     pub loss: Loss,
     /// The rule by which the weights follow the gradient.
     pub optimizer: Optimizer,
+    /// Learning rates along the steps.
+    pub schedule: Schedule,
+    /// The longest gradient of all learned parameters together, as `torch.nn.utils.clip_grad_norm_` shortens it; 0 leaves every
+    /// gradient as it is.
+    pub clip_grad_norm: f64,
     /// Steps of the run.
     pub steps: u64,
     /// Steps from one evaluation to the next.
@@ -154,6 +161,8 @@ impl Default for TrainConfig {
             miner_weights: false,
             loss: Loss::default(),
             optimizer: Optimizer::default(),
+            schedule: Schedule::default(),
+            clip_grad_norm: 0.0,
             steps: 400,
             evaluate_every: 20,
             evaluate_rows: 10_000,
@@ -463,6 +472,8 @@ impl TrainConfig {
         self.sampler.check(self.batch_size)?;
         self.miner.check()?;
         self.check_miner_distance()?;
+        self.optimizer.check()?;
+        self.schedule.check(self.steps)?;
         self.loss.check()?;
         self.loss.check_takes(&self.miner, self.distance)
     }
@@ -890,6 +901,22 @@ mod tests {
                 "optimizer.lr=NaN",
                 "optimizer.lr is \"NaN\": it must be a number",
             ),
+            (
+                "optimizer.betas=0.9",
+                "optimizer.betas is 0.9: it must be two numbers, such as [0.9,0.999]",
+            ),
+            (
+                "optimizer.momentum=0.9",
+                "there is no setting `optimizer.momentum`: there are `optimizer.betas`, ",
+            ),
+            (
+                "optimizer=lion",
+                "optimizer.name is \"lion\": it must be one of `adam`, `adamw`, `sgd`",
+            ),
+            (
+                "schedule=cosine",
+                "schedule.name is \"cosine\": it must be one of `constant`, `cosine-annealing`, `one-cycle`, `linear`, `step`",
+            ),
             ("seed.x=1", "no setting `seed.x`"),
             ("steps", "write key=value"),
         ] {
@@ -932,8 +959,8 @@ mod tests {
                 "test_fraction is 1.5: it must be between 0 and 1",
             ),
             (
-                "hidden_layers=[1,2,3,4,5]",
-                "hidden_layers is [1, 2, 3, 4, 5]: it must be at most four widths",
+                "hidden_layers=[1,2,3,4,5,6,7]",
+                "hidden_layers is [1, 2, 3, 4, 5, 6, 7]: it must be at most six widths",
             ),
             ("dropout=1", "dropout is 1: it must be between 0 and 0.95"),
             (
@@ -957,6 +984,29 @@ mod tests {
             let config = TrainConfig::default()
                 .with_set(assignment)
                 .expect("has the type");
+            assert_eq!(config.check().expect_err("refused").to_string(), message);
+        }
+        for (sets, message) in [
+            (
+                &["optimizer.betas=[0.9,1]"][..],
+                "optimizer.betas is 1: it must be between 0 and 0.999999",
+            ),
+            (
+                &["optimizer=sgd", "optimizer.nesterov=true"],
+                "optimizer.nesterov is true: it needs a momentum, so set optimizer.momentum above 0, such as 0.9",
+            ),
+            (
+                &["schedule=one-cycle", "schedule.pct_start=0.1", "steps=10"],
+                "schedule.pct_start is 0.1 of 10 steps: the rate would rise in no step, so raise it or set it to 0",
+            ),
+            (
+                &["clip_grad_norm=-1"],
+                "clip_grad_norm is -1: it must be between 0 and 1000000",
+            ),
+        ] {
+            let config = sets.iter().fold(TrainConfig::default(), |config, set| {
+                config.with_set(set).expect("has the type")
+            });
             assert_eq!(config.check().expect_err("refused").to_string(), message);
         }
         let swap = TrainConfig::default().with_set("miner.name=facenet-semihard");

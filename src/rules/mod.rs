@@ -1,4 +1,4 @@
-//! The settings of a run, and the miners, losses and samplers that they name.
+//! The settings of a run, and the miners, losses, samplers, optimizers and schedules that they name.
 
 mod arguments;
 
@@ -9,6 +9,10 @@ pub(crate) mod losses;
 pub(crate) mod mining_rule;
 
 pub(crate) mod samplers;
+
+pub(crate) mod optimizers;
+
+pub(crate) mod schedules;
 
 pub(crate) mod config;
 

@@ -291,7 +291,7 @@ impl Run {
     /// and the test side is scored again at its new end.
     ///
     /// # Errors
-    /// [`Error::Config`] for no more steps than are done, and for more than a run can take.
+    /// [`Error::Config`] for no more steps than are done, for more than a run can take, and for a schedule that ends with the run.
     pub fn train_to(&mut self, steps: u64) -> Result<()> {
         let done = self.step();
         let asked = TrainConfig {
@@ -302,6 +302,13 @@ impl Run {
         if steps <= done {
             return Err(Error::Config(format!(
                 "steps is {steps}: {done} are done, so it must be more to go on"
+            )));
+        }
+        let planned = self.trainer.config().steps;
+        if asked.schedule.ends_with_the_run() && steps != planned {
+            return Err(Error::Config(format!(
+                "steps is {steps}: the learning rate was planned to end at step {planned}, so start a new run of {steps} steps, or one \
+                 with schedule=constant"
             )));
         }
         self.trainer.set_steps(steps);

@@ -12,6 +12,7 @@ use crate::judge::verdict::Verdict;
 use crate::rules::config::{Standardize, TrainConfig};
 use crate::rules::losses::Loss;
 use crate::rules::miners::{Miner, TypeOfTriplets};
+use crate::rules::optimizers::Optimizer;
 use crate::search::metrics::Metrics;
 use crate::train::trainer::{Evaluation, StepReport};
 
@@ -24,7 +25,7 @@ const WIDE: f64 = 0.2;
 const FAR: f64 = 2.0;
 /// Spread below which the constants that a first layer starts with outweigh the differences between rows.
 const SHORT: f64 = 0.3;
-/// Learning rate from which on it is named as the cause of a collapse. A choice, not a measurement.
+/// Learning rate of Adam from which on it is named as the cause of a collapse. A choice, not a measurement.
 const FAST: f64 = 3e-3;
 /// Learning rate that is offered instead.
 const USUAL: f64 = 1e-3;
@@ -306,7 +307,7 @@ fn collapse(
              and standardize is false"
         );
         (cause, Some(scaled))
-    } else if lr >= FAST {
+    } else if lr >= FAST && !matches!(config.optimizer, Optimizer::Sgd(_)) {
         let cause = format!("a learning rate of {lr} is too high");
         let sets = vec![format!("optimizer.lr={USUAL}")];
         (cause, Some(("Use a learning rate of 0.001", sets)))

@@ -10,10 +10,12 @@ use super::text::python;
 use crate::base::error::{Error, Result};
 use crate::cpu::Distance;
 use crate::model::scaling::ScalingKind;
-use crate::rules::config::{Adam, InitialWeights, Optimizer, TrainConfig};
+use crate::rules::config::{InitialWeights, TrainConfig};
 use crate::rules::losses::Loss;
 use crate::rules::miners::Miner;
+use crate::rules::optimizers::Optimizer;
 use crate::rules::samplers::Sampler;
+use crate::rules::schedules::Schedule;
 
 const TEMPLATE: &str = include_str!("train.py");
 
@@ -24,7 +26,6 @@ const TEMPLATE: &str = include_str!("train.py");
 pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
     let (report, config) = (&results.report, &results.report.config);
     check(config)?;
-    let Optimizer::Adam(Adam { lr, weight_decay }) = &config.optimizer;
     let data = match results.data {
         Some(_) => DATA,
         None => data_name(report),
@@ -51,9 +52,11 @@ pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
         ("SEED", python(config.seed)),
         ("STEPS", python(config.steps)),
         ("BATCH", python(config.batch_size)),
-        ("LR", python(lr)),
-        ("WEIGHT_DECAY", python(weight_decay)),
-        ("LOSS_LR", literal(&loss_lr(&config.loss))),
+        ("LR", python(config.optimizer.lr())),
+        ("LOSS_GROUP", literal(&loss_group(&config.loss))),
+        ("CLIP", python(config.clip_grad_norm)),
+        ("OPTIMIZER", optimizer(&config.optimizer)),
+        ("SCHEDULE", schedule(&config.schedule)),
         ("MEMORY", python(config.memory())),
         ("MEMORY_START", python(config.memory_start_step)),
         ("SCALING", literal(&scaling)),
@@ -139,11 +142,14 @@ fn note(text: Option<&str>) -> String {
     text.map_or_else(String::new, |text| format!("    # {text}\n"))
 }
 
-/// `module.Class(arguments)`.
+/// `module.Class(arguments)`; an argument without a name stands for itself.
 fn call(class: &str, arguments: impl IntoIterator<Item = (String, String)>) -> String {
     let arguments = arguments.into_iter();
     let arguments: Vec<String> = arguments
-        .map(|(name, value)| format!("{name}={value}"))
+        .map(|(name, value)| match name.is_empty() {
+            true => value,
+            false => format!("{name}={value}"),
+        })
         .collect();
     format!("{class}({})", arguments.join(", "))
 }
@@ -182,10 +188,35 @@ fn loss(config: &TrainConfig) -> String {
     call(&format!("losses.{}", loss.pml().unwrap_or_default()), all)
 }
 
-/// Learning rate of the loss's own parameters.
-fn loss_lr(loss: &Loss) -> Value {
-    let lr = loss.proxies().map(|proxies| proxies.lr);
-    serde_json::json!(lr.or(loss.boundary_lr()))
+/// Group of the loss's own parameters: its learning rate, and no weight decay of a boundary.
+fn loss_group(loss: &Loss) -> Value {
+    match (loss.proxies(), loss.boundary_lr()) {
+        (Some(proxies), _) => serde_json::json!({ "lr": proxies.lr }),
+        (None, Some(lr)) => serde_json::json!({ "lr": lr, "weight_decay": 0 }),
+        (None, None) => serde_json::json!({}),
+    }
+}
+
+fn optimizer(optimizer: &Optimizer) -> String {
+    let groups = (String::new(), "groups".to_owned());
+    let all = [groups].into_iter().chain(arguments(optimizer, &["lr"]));
+    call(optimizer.class(), all)
+}
+
+/// The schedule over the steps of the run; those that depend on their number get it as torch names it.
+fn schedule(schedule: &Schedule) -> String {
+    let given = match schedule {
+        Schedule::Constant(_) => return "None".to_owned(),
+        Schedule::CosineAnnealing(_) => Some(("T_max", "steps")),
+        Schedule::OneCycle(_) => Some(("total_steps", "steps")),
+        Schedule::Linear(_) | Schedule::Step(_) => None,
+    };
+    let of_the_run = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let rates = "[group[\"lr\"] for group in optimizer.param_groups]".to_owned();
+    let rates = matches!(schedule, Schedule::OneCycle(_)).then(|| ("max_lr".to_owned(), rates));
+    let all = [(String::new(), "optimizer".to_owned())].into_iter();
+    let all = all.chain(rates).chain(of_the_run);
+    call(schedule.class(), all.chain(arguments(schedule, &[])))
 }
 
 fn loss_note(config: &TrainConfig) -> Option<&'static str> {
@@ -350,6 +381,66 @@ mod tests {
                 text.contains("    while True:\n") && text.contains("\n        yield "),
                 "{name}"
             );
+        }
+    }
+
+    #[test]
+    fn every_optimizer_and_schedule_is_torchs_with_its_arguments() {
+        let of = |sets: &[&str]| with(sets).expect("is written");
+        for (sets, part) in [
+            (
+                &[][..],
+                "    return torch.optim.Adam(groups, betas=[0.9,0.999], eps=1e-8, weight_decay=0.0)\n",
+            ),
+            (
+                &["optimizer=adamw"],
+                "    return torch.optim.AdamW(groups, betas=[0.9,0.999], eps=1e-8, weight_decay=0.01)\n",
+            ),
+            (
+                &[
+                    "optimizer=sgd",
+                    "optimizer.momentum=0.9",
+                    "optimizer.nesterov=true",
+                ],
+                "    return torch.optim.SGD(groups, momentum=0.9, nesterov=True, weight_decay=0.0)\n",
+            ),
+            (
+                &[],
+                "def make_schedule(optimizer, steps):\n    return None\n",
+            ),
+            (
+                &["schedule=cosine-annealing"],
+                "    return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=steps, eta_min=0.0)\n",
+            ),
+            (
+                &["schedule=one-cycle"],
+                "    return torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=[group[\"lr\"] for group in \
+                 optimizer.param_groups], total_steps=steps, base_momentum=0.85, cycle_momentum=True, div_factor=25.0, \
+                 final_div_factor=10000.0, max_momentum=0.95, pct_start=0.3)\n",
+            ),
+            (
+                &["schedule=linear"],
+                "LinearLR(optimizer, end_factor=1.0, start_factor=0.3333333333333333, total_iters=5)\n",
+            ),
+            (
+                &["schedule=step"],
+                "StepLR(optimizer, gamma=0.1, step_size=100)\n",
+            ),
+            (
+                &["clip_grad_norm=0.5"],
+                "LR, LOSS_GROUP, CLIP = 0.001, {}, 0.5\n",
+            ),
+            (
+                &["loss=proxy-anchor", "loss.proxy_lr=0.25"],
+                "LR, LOSS_GROUP, CLIP = 0.001, {\"lr\":0.25}, 0.0\n",
+            ),
+            (
+                &["loss=margin", "loss.learn_beta=true", "miner=none"],
+                "LR, LOSS_GROUP, CLIP = 0.001, {\"lr\":0.001,\"weight_decay\":0}, 0.0\n",
+            ),
+        ] {
+            let text = of(sets);
+            assert!(text.contains(part), "{sets:?}: {part}\n{text}");
         }
     }
 

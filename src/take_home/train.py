@@ -35,7 +35,8 @@ DATA, LABELS = @DATA@, @LABELS@
 GROUP = @GROUP@
 HIDDEN, EMBEDDING, DROPOUT = @HIDDEN@, @EMBEDDING@, @DROPOUT@
 SEED, STEPS, BATCH = @SEED@, @STEPS@, @BATCH@
-LR, WEIGHT_DECAY, LOSS_LR = @LR@, @WEIGHT_DECAY@, @LOSS_LR@
+# The learning rates of the head and, with what differs there, of the loss's own parameters; the most that all gradients together may measure.
+LR, LOSS_GROUP, CLIP = @LR@, @LOSS_GROUP@, @CLIP@
 MEMORY, MEMORY_START = @MEMORY@, @MEMORY_START@
 # Features are centred, as the training rows have them, and divided by their own standard deviation ("columns"), or all by the root of
 # their mean variance ("common"), or taken as they come (None).
@@ -61,6 +62,14 @@ def make_loss(classes):
 
 def make_miner():
 @MINER_NOTE@    return @MINER@
+
+
+def make_optimizer(groups):
+    return @OPTIMIZER@
+
+
+def make_schedule(optimizer, steps):
+    return @SCHEDULE@
 
 
 def batches(labels, outer):
@@ -328,8 +337,9 @@ def main():
     alone, beside = wrap(plain), memory and wrap(memory)
     mine = miner and (pml_dist.DistributedMinerWrapper(miner) if WORLD > 1 else miner)
     learned = list(plain.parameters())
-    rates = [{"params": model.parameters(), "lr": LR}] + [{"params": learned, "lr": LOSS_LR}] * bool(learned)
-    adam = torch.optim.Adam(rates, weight_decay=WEIGHT_DECAY)
+    rates = [{"params": list(model.parameters()), "lr": LR}] + [{"params": learned, **LOSS_GROUP}] * bool(learned)
+    optimizer = make_optimizer(rates)
+    schedule = make_schedule(optimizer, max(asked.steps, 1))
     mixed = lambda: torch.autocast(device.type, torch.bfloat16) if asked.amp else nullcontext()
 
     def embed(rows, through=model):
@@ -355,14 +365,18 @@ def main():
             value = beside(embedded, labels)
         else:
             value = alone(embedded, labels, mine(embedded, labels) if mine else None)
-        adam.zero_grad()
+        optimizer.zero_grad()
         value.backward()
         for parameter in learned if WORLD > 1 else []:
             # Every process has the gradient of the whole batch, times their number: the wrapper multiplies by it for the head.
             if parameter.grad is not None:
                 dist.all_reduce(parameter.grad)
                 parameter.grad /= WORLD**2
-        adam.step()
+        if CLIP:
+            torch.nn.utils.clip_grad_norm_([parameter for rate in rates for parameter in rate["params"]], CLIP)
+        optimizer.step()
+        if schedule and step + 1 < asked.steps:
+            schedule.step()
         if RANK == 0 and (step + 1) % 100 == 0:
             print(f"step {step + 1} of {asked.steps}, loss {value.item() / WORLD:.4f}", file=sys.stderr)
 

@@ -198,7 +198,10 @@ impl Trainer {
             memory.reset(sizes.batch);
         }
         let proxies = match &sizes.proxies {
-            Some(spec) => Some(Proxies::new(&engine, &mut workspace, spec, config.seed).await?),
+            Some(spec) => {
+                let (seed, moments) = (config.seed, sizes.held.moments);
+                Some(Proxies::new(&engine, &mut workspace, spec, seed, moments).await?)
+            }
             None => None,
         };
         Ok(Self {

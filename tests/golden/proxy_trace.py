@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from pytorch_metric_learning import distances, losses, miners
 from pytorch_metric_learning.utils import loss_and_miner_utils as lmu
+from torch.optim import lr_scheduler
 
 STEPS, ROWS, FEATURES, HIDDEN, EMBEDDING, BATCH, CLASSES = 10, 80, 20, 16, 8, 16, 5
 RATE = 0.01
@@ -37,6 +38,7 @@ CASES = [
     dict(name="margin, by distance, boundary learned and pulled", loss=dict(name="margin", margin=0.2, beta=1.2, learn_beta=True, nu=0.3), distance="l2", beta_rate=0.02, seed=38),
     dict(name="sup-con, memory", loss=dict(name="sup-con", temperature=0.1), memory=48, seed=7),
     dict(name="contrastive, memory that goes round", loss=dict(name="contrastive", pos_margin=1.0, neg_margin=0.0), memory=40, seed=18),
+    dict(name="sup-con, six hidden layers", loss=dict(name="sup-con", temperature=0.1), hidden=[16, 12, 9, 14, 12, 10], seed=57),
 ]
 # What makes the loss, and its parameter.
 LOSSES = {
@@ -50,6 +52,22 @@ LOSSES = {
     "margin": (losses.MarginLoss, None),
 }
 DISTANCES = dict(cosine=distances.CosineSimilarity, l2=distances.LpDistance)
+
+
+OPTIMIZERS = dict(adam=torch.optim.Adam, adamw=torch.optim.AdamW, sgd=torch.optim.SGD)
+# Those that end with the run get its steps, as torch names them.
+SCHEDULES = {
+    "constant": lambda optimizer, case: None,
+    "cosine-annealing": lambda optimizer, case: lr_scheduler.CosineAnnealingLR(optimizer, T_max=STEPS, **of(case)),
+    "one-cycle": lambda optimizer, case: lr_scheduler.OneCycleLR(optimizer, [g["lr"] for g in optimizer.param_groups], total_steps=STEPS, **of(case)),
+    "linear": lambda optimizer, case: lr_scheduler.LinearLR(optimizer, **of(case)),
+    "step": lambda optimizer, case: lr_scheduler.StepLR(optimizer, **of(case)),
+}
+
+
+def of(part):
+    """The arguments of a part of the settings."""
+    return {key: value for key, value in part.items() if key != "name"}
 
 
 def text(rows):
@@ -98,8 +116,9 @@ def run(case, dtype, features, labels):
     torch.set_default_dtype(dtype)
     rng = np.random.default_rng(case["seed"])
     torch.manual_seed(case["seed"])
-    net = torch.nn.Sequential(torch.nn.Linear(FEATURES, HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, EMBEDDING))
-    layers = [net[0], net[2]]
+    widths = [FEATURES, *case.get("hidden", [HIDDEN]), EMBEDDING]
+    layers = [torch.nn.Linear(*pair) for pair in zip(widths, widths[1:])]
+    net = torch.nn.Sequential(layers[0], *[module for layer in layers[1:] for module in (torch.nn.ReLU(), layer)])
     with torch.no_grad():
         for parameter in net.parameters():
             bound = parameter.shape[-1] ** -0.5 if parameter.ndim == 2 else 0.2
@@ -113,7 +132,7 @@ def run(case, dtype, features, labels):
     if parameter:
         arguments.update(num_classes=CLASSES, embedding_size=EMBEDDING)
     inner = loss = kind(**arguments, distance=DISTANCES[case.get("distance", "cosine")]())
-    groups = [dict(params=net.parameters(), lr=RATE)]
+    groups = [dict(params=net.parameters(), lr=case.get("rate", RATE))]
     learned = getattr(inner, parameter) if parameter else None
     proxies = lambda shown: None if learned is None else shown((learned if parameter == "proxies" else learned.T).detach())
     if parameter:
@@ -126,17 +145,20 @@ def run(case, dtype, features, labels):
     miner = "miner" in case and miners.MultiSimilarityMiner(case["miner"]["epsilon"])
     if "memory" in case:
         loss = losses.CrossBatchMemory(loss, EMBEDDING, case["memory"])
-    adam = torch.optim.Adam(groups)
+    if "beta_rate" in case:
+        groups[-1]["weight_decay"] = 0.0
+    optimizer = OPTIMIZERS[case["optimizer"]["name"]](groups, **of(case["optimizer"])) if "optimizer" in case else torch.optim.Adam(groups)
+    schedule = SCHEDULES[case["schedule"]["name"]](optimizer, case["schedule"]) if "schedule" in case else None
     out = dict(
         name=case["name"],
         loss=case["loss"],
         miner=case.get("miner"),
         distance=case.get("distance", "cosine"),
-        hidden=[HIDDEN],
+        hidden=case.get("hidden", [HIDDEN]),
         embedding=EMBEDDING,
         batch=BATCH,
         memory=case.get("memory", 0),
-        rate=RATE,
+        rate=case.get("rate", RATE),
         proxy_rate=case.get("proxy_rate"),
         beta_rate=case.get("beta_rate"),
         weighed="weighed" in case["name"],
@@ -144,7 +166,8 @@ def run(case, dtype, features, labels):
         proxies_start=proxies(text),
         steps=[],
     )
-    near = []
+    out.update({key: case[key] for key in ("optimizer", "schedule", "clip_grad_norm") if key in case})
+    near, norms = [], []
     compute = inner.compute_loss
     for _ in range(STEPS):
         rows = rng.choice(ROWS, BATCH, replace=False)
@@ -162,15 +185,22 @@ def run(case, dtype, features, labels):
 
         inner.compute_loss = watch
         value = loss(embedded, y, miner(embedded, y)) if miner else loss(embedded, y)
-        near.append(net[0](x).abs().min().item())
-        adam.zero_grad()
+        near.append(min(net[: 2 * i + 1](x).abs().min().item() for i in range(len(layers) - 1)))
+        optimizer.zero_grad()
         value.backward()
-        adam.step()
+        if "clip_grad_norm" in case:
+            learned_too = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+            norms.append(torch.nn.utils.clip_grad_norm_(learned_too, case["clip_grad_norm"]).item())
+        optimizer.step()
+        if schedule and len(out["steps"]) < STEPS - 1:
+            schedule.step()
         mined = None if parameter or case["loss"]["name"] in ("nca", "margin") else len(pairs[0]) + len(pairs[2])
         out["steps"].append(dict(rows=rows.tolist(), loss=value.item(), mined=mined))
     out["end"] = weights(digits)
     out["proxies_end"] = proxies(digits)
     out["beta_end"] = inner.beta.item() if "beta_rate" in case else None
+    if norms:
+        print(f"    {case['name']}: gradients measure {min(norms):.3g} to {max(norms):.3g}, clipped at {case['clip_grad_norm']}")
     return out, min(near[::2]), min(near[1::2])
 
 
@@ -182,18 +212,24 @@ def apart(one, other):
     return abs(one - other) if isinstance(one, (int, float)) else 0.0
 
 
-rng = np.random.default_rng(23)
-labels = np.arange(ROWS) % CLASSES
-features = np.round(rng.normal(size=(CLASSES, FEATURES))[labels] + 0.8 * rng.normal(size=(ROWS, FEATURES)), 4)
-traces = []
-for case in CASES:
-    trace, decision, relu = run(case, torch.float64, features, labels)
-    single, _, _ = run(case, torch.float32, features, labels)
-    lost = max(apart(single[key], trace[key]) for key in ("steps", "end", "proxies_end", "beta_end"))
-    print(trace["name"], [round(s["loss"], 4) for s in trace["steps"]], [s["mined"] for s in trace["steps"]])
-    print(f"    margin {decision:.2g}, ReLU {relu:.2g}, float32 {lost:.2g}")
-    assert min(decision, relu) >= 1e-5
-    traces.append(trace)
-out = ",\n".join(json.dumps(trace, separators=(",", ":")) for trace in traces)
-shared = f'"features":{json.dumps(text(features), separators=(",", ":"))},\n"labels":{json.dumps(labels.tolist(), separators=(",", ":"))}'
-Path(__file__).with_suffix(".json").write_text(f'{{{shared},\n"traces":[\n{out}\n]}}\n')
+def write(cases, path):
+    """Runs all cases, checks that none is near a decision, and writes them."""
+    rng = np.random.default_rng(23)
+    labels = np.arange(ROWS) % CLASSES
+    features = np.round(rng.normal(size=(CLASSES, FEATURES))[labels] + 0.8 * rng.normal(size=(ROWS, FEATURES)), 4)
+    traces = []
+    for case in cases:
+        trace, decision, relu = run(case, torch.float64, features, labels)
+        single, _, _ = run(case, torch.float32, features, labels)
+        lost = max(apart(single[key], trace[key]) for key in ("steps", "end", "proxies_end", "beta_end"))
+        print(trace["name"], [round(s["loss"], 4) for s in trace["steps"]], [s["mined"] for s in trace["steps"]])
+        print(f"    margin {decision:.2g}, ReLU {relu:.2g}, float32 {lost:.2g}")
+        assert min(decision, relu) >= 1e-5
+        traces.append(trace)
+    out = ",\n".join(json.dumps(trace, separators=(",", ":")) for trace in traces)
+    shared = f'"features":{json.dumps(text(features), separators=(",", ":"))},\n"labels":{json.dumps(labels.tolist(), separators=(",", ":"))}'
+    path.write_text(f'{{{shared},\n"traces":[\n{out}\n]}}\n')
+
+
+if __name__ == "__main__":
+    write(CASES, Path(__file__).with_suffix(".json"))

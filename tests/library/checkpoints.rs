@@ -28,7 +28,7 @@ const SMALL: [&str; 9] = [
 ];
 
 /// Runs that hold every kind of state at least once.
-const CASES: [(&str, &[&str]); 16] = [
+const CASES: [(&str, &[&str]); 21] = [
     ("ranks with memory", &[]),
     (
         "a memory that begins later, m rows of a class",
@@ -93,6 +93,37 @@ const CASES: [(&str, &[&str]); 16] = [
         ],
     ),
     ("dropout", &["hidden_layers=[32,16]", "dropout=0.3"]),
+    (
+        "six hidden layers, dropout",
+        &["hidden_layers=[16,12,12,9,8,12]", "dropout=0.1"],
+    ),
+    ("no moments", &["optimizer=sgd", "optimizer.lr=0.1"]),
+    (
+        "one moment, of proxies too, along a cosine",
+        &[
+            "optimizer=sgd",
+            "optimizer.momentum=0.9",
+            "optimizer.nesterov=true",
+            "schedule=cosine-annealing",
+            "loss.name=proxy-anchor",
+        ],
+    ),
+    (
+        "one moment along one cycle, clipped",
+        &["optimizer=sgd", "schedule=one-cycle", "clip_grad_norm=0.5"],
+    ),
+    (
+        "AdamW in steps, a boundary, clipped",
+        &[
+            "optimizer=adamw",
+            "schedule=step",
+            "schedule.step_size=8",
+            "clip_grad_norm=0.1",
+            "loss.name=margin",
+            "loss.learn_beta=true",
+            "miner.name=none",
+        ],
+    ),
     ("drawn triplets", &["miner.name=distance-weighted"]),
     (
         "drawn pairs, and a boundary",
@@ -838,6 +869,28 @@ fn a_run_that_was_over_goes_on_to_more_steps_as_if_it_had_never_ended() {
         assert!(report.compared.is_empty() && report.baseline.raw.test.is_none());
         finish(&mut run);
         assert_eq!(end(&mut run), expected, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_run_whose_schedule_ends_with_it_goes_on_to_its_own_end_alone() {
+    let dataset = dataset();
+    for (schedule, ends) in [
+        ("constant", false),
+        ("step", false),
+        ("linear", false),
+        ("cosine-annealing", true),
+        ("one-cycle", true),
+    ] {
+        let config = config(&[&format!("schedule={schedule}")]);
+        let mut run = start(open(EngineKind::Cpu, 256 << 20), &dataset, &config);
+        reach(&mut run, 12);
+        run.train_to(config.steps).expect("is its own end");
+        let said = run
+            .train_to(config.steps + 4)
+            .map_err(|error| error.to_string());
+        assert_eq!(said.is_err(), ends, "{schedule}: {said:?}");
+        assert!(!ends || said.is_err_and(|said| said.contains("planned to end at step 36")));
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nearfar::{Loss, Miner, Piece, Recipe, Sampler, TrainConfig};
+use nearfar::{Loss, Miner, Optimizer, Piece, Recipe, Sampler, Schedule, TrainConfig};
 
 const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference.md");
 
@@ -14,7 +14,7 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// Default arguments of a loss, a miner or a sampler, as `--set` takes them.
+/// Default arguments of a loss, a miner or the like, as `--set` takes them.
 fn arguments(part: &str, name: &str) -> String {
     let config = TrainConfig::default().with_set(&format!("{part}.name={name}"));
     let all = config.expect("is listed").to_value()[part].take();
@@ -40,7 +40,7 @@ fn table(page: &mut String, part: &str, names: &[(&str, &str)]) {
 
 /// The page `docs/reference.md`, made from the code.
 fn reference() -> String {
-    let mut page = "# What there is\n\nThis page answers which losses, miners, samplers, recipes and files there are. It is printed from the \
+    let mut page = "# What there is\n\nThis page answers which losses, miners, samplers, optimizers, schedules, recipes and files there are. It is printed from the \
         code, and a test holds it to that (`tests/library/docs.rs`). [Back to the README](../README.md).\n\n## Losses\n\n\
         `--set loss.name=NAME`; arguments have the names that PyTorch Metric Learning gives them.\n\n"
         .to_owned();
@@ -49,6 +49,10 @@ fn reference() -> String {
     table(&mut page, "miner", &Miner::ALL);
     page += "\n## Samplers\n\n`--set sampler=NAME`.\n\n";
     table(&mut page, "sampler", &Sampler::ALL);
+    page += "\n## Optimizers\n\n`--set optimizer=NAME`; arguments have the names that torch gives them.\n\n";
+    table(&mut page, "optimizer", &Optimizer::ALL);
+    page += "\n## Schedules\n\n`--set schedule=NAME`; arguments are those of `torch.optim.lr_scheduler`.\n\n";
+    table(&mut page, "schedule", &Schedule::ALL);
     page += "\n## Recipes\n\n`--recipe NAME`; what each sets: `nearfar recipes`.\n\n| name | for | why | source |\n|---|---|---|---|\n";
     for recipe in Recipe::ALL {
         let [suits, why, source] = [recipe.suits, recipe.why, recipe.source].map(cell);
@@ -75,10 +79,11 @@ fn the_reference_lists_what_there_is() {
 }
 
 #[test]
-fn the_page_of_commands_names_every_loss_and_sampler() {
+fn the_page_of_commands_names_every_loss_sampler_optimizer_and_schedule() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/commands.md");
     let page = fs::read_to_string(page).expect("is there");
-    for (name, _) in Loss::ALL.iter().chain(&Sampler::ALL) {
+    let learning = Optimizer::ALL.iter().chain(&Schedule::ALL);
+    for (name, _) in Loss::ALL.iter().chain(&Sampler::ALL).chain(learning) {
         assert!(
             page.contains(&format!("`{name}`")),
             "docs/commands.md: {name}"

@@ -14,7 +14,7 @@ const CEILINGS: [(&str, usize); 10] = [
     ("files over 600 lines", 0),
     ("functions over 100 lines", 0),
     ("functions over 60 lines", 22),
-    ("names that lib.rs hands out", 212),
+    ("names that lib.rs hands out", 220),
     ("lines of src", 79_000),
     ("lines of README.md", 250),
 ];

@@ -134,7 +134,10 @@ fn by_chance(rng: &mut Rng) -> Vec<String> {
         ("batch_size", &["8", "12", "32", "60"][..]),
         ("memory_size", &["0", "60", "64", "500"]),
         ("memory_start_step", &["0", "2"]),
-        ("hidden_layers", &["[]", "[5]", "[16,9]", "[64]"]),
+        (
+            "hidden_layers",
+            &["[]", "[5]", "[16,9]", "[64]", "[9,8,7,6,9,8]"],
+        ),
         ("embedding_size", &["2", "6", "33"]),
         ("distance", &["cosine", "l2"]),
         ("dropout", &["0", "0.3"]),
@@ -142,6 +145,9 @@ fn by_chance(rng: &mut Rng) -> Vec<String> {
         ("validation_fraction", &["0", "0.25"]),
         ("center_gradient", &["true", "false"]),
         ("standardize", &["true", "false", "auto"]),
+        ("optimizer.name", &["adam", "adamw", "sgd"]),
+        ("schedule.name", &["constant", "one-cycle", "step"]),
+        ("clip_grad_norm", &["0", "1"]),
     ] {
         sets.push(format!("{key}={}", one(values)));
     }
@@ -193,6 +199,34 @@ fn two_hundred_runs_by_chance_take_what_was_planned_to_the_byte() {
         on_gpu += usize::from(kind == EngineKind::Gpu);
     }
     assert!(on_gpu >= 10);
+}
+
+#[test]
+fn the_plan_has_as_many_moments_as_the_optimizer_keeps() {
+    let engine = open(EngineKind::Cpu, 256 << 20);
+    let of = |sets: &[&str]| {
+        let (dataset, config) = digits(sets);
+        let plan = Trainer::plan(&engine.room(), &dataset, &config, &Rate::default());
+        let planned = plan.expect("fits").memory.by_purpose();
+        planned.get(&Purpose::Optimizer).copied().unwrap_or(0)
+    };
+    let adam = of(&[]);
+    // Digits have 64 columns: 256 hidden outputs and an embedding of 64, each with a bias, and two moments of 4 bytes.
+    assert_eq!(adam, 2 * 4 * (64 * 256 + 256 + 256 * 64 + 64));
+    assert_eq!(of(&["optimizer=adamw"]), adam);
+    assert_eq!(of(&["optimizer=sgd"]), 0);
+    assert_eq!(of(&["optimizer=sgd", "optimizer.momentum=0.9"]), adam / 2);
+    // One cycle gives SGD a momentum, unless it is told not to.
+    let cycle = ["optimizer=sgd", "schedule=one-cycle"];
+    assert_eq!(of(&cycle), adam / 2);
+    let fixed = [&cycle[..], &["schedule.cycle_momentum=false"]].concat();
+    assert_eq!(of(&fixed), 0);
+    // The factor, and a sum for every 256 numbers; buffers end at a multiple of 16 bytes.
+    let clipped = of(&["optimizer=sgd", "clip_grad_norm=1"]);
+    assert_eq!(
+        clipped,
+        (4 * (1 + (adam / 8).div_ceil(256))).next_multiple_of(16)
+    );
 }
 
 #[test]

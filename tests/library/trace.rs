@@ -1,10 +1,13 @@
 //! Ten training steps on given weights and batches equal those of torch and pytorch-metric-learning, whose run
 //! `tests/golden/trace.py` recorded.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::common::engines;
-use nearfar::{Dataset, Engine, Labelled, LayerWeights, Standardize, TrainConfig, Trainer};
+use nearfar::{
+    Dataset, Engine, Labelled, LayerWeights, Optimizer, Schedule, Standardize, TrainConfig, Trainer,
+};
 use serde::Deserialize;
 
 /// Ten steps of f32 in another order of sums; learning rate 1e-2 moves weights by up to 0.1.
@@ -235,6 +238,10 @@ struct Kind {
     end: Vec<Layer>,
     proxies_end: Option<Vec<f32>>,
     beta_end: Option<f64>,
+    /// As in settings, without the rate.
+    optimizer: Option<serde_json::Value>,
+    schedule: Option<serde_json::Value>,
+    clip_grad_norm: Option<f64>,
 }
 
 fn kinds() -> Kinds {
@@ -258,6 +265,10 @@ fn difference_of(engine: Engine, all: &Kinds, trace: &Kind) -> f64 {
         loss["beta_lr"] = rate.into();
     }
     let none = serde_json::json!({ "name": "none" });
+    let constant = serde_json::json!({ "name": "constant" });
+    let adam = serde_json::json!({ "name": "adam" });
+    let mut optimizer = trace.optimizer.clone().unwrap_or(adam);
+    optimizer["lr"] = trace.rate.into();
     let config: TrainConfig = serde_json::from_value(serde_json::json!({
         "standardize": false,
         "test_fraction": 0.0,
@@ -270,7 +281,10 @@ fn difference_of(engine: Engine, all: &Kinds, trace: &Kind) -> f64 {
         "distance": trace.distance,
         "miner_weights": trace.weighed,
         "loss": loss,
-        "optimizer": { "name": "adam", "lr": trace.rate },
+        "optimizer": optimizer,
+        "schedule": trace.schedule.as_ref().unwrap_or(&constant),
+        "clip_grad_norm": trace.clip_grad_norm.unwrap_or(0.0),
+        "steps": trace.steps.len(),
     }))
     .expect("settings");
     let weights = |layers: &[Layer]| -> Vec<LayerWeights> {
@@ -323,7 +337,7 @@ fn difference_of(engine: Engine, all: &Kinds, trace: &Kind) -> f64 {
 #[test]
 fn ten_steps_with_losses_of_every_kind_equal_torch_and_pml() {
     let all = kinds();
-    assert_eq!(all.traces.len(), 15);
+    assert_eq!(all.traces.len(), 16);
     for trace in &all.traces {
         for engine in engines() {
             let on = engine.info().engine.clone();
@@ -389,4 +403,121 @@ fn planted_faults_in_losses_of_every_kind_are_rejected() {
             assert!(worst >= TOLERANCE, "{}: {what}: {worst}", trace.name);
         }
     }
+}
+
+/// Traces of optimizers and schedules, in the same format, by `tests/golden/optimizers.py`.
+fn optimizers() -> Kinds {
+    serde_json::from_str(include_str!("../golden/optimizers.json")).expect("the script wrote it")
+}
+
+#[test]
+fn ten_steps_of_every_optimizer_and_schedule_equal_torch() {
+    let all = optimizers();
+    assert_eq!(all.traces.len(), 20);
+    let names = |part: fn(&Kind) -> &Option<serde_json::Value>| -> BTreeSet<String> {
+        let named = all.traces.iter().filter_map(|trace| part(trace).as_ref());
+        named
+            .map(|part| part["name"].as_str().expect("has a name").to_owned())
+            .chain(["constant".to_owned()])
+            .collect()
+    };
+    let (optimizers, schedules) = (names(|t| &t.optimizer), names(|t| &t.schedule));
+    assert!(
+        Optimizer::ALL
+            .iter()
+            .all(|(name, _)| optimizers.contains(*name))
+    );
+    assert!(
+        Schedule::ALL
+            .iter()
+            .all(|(name, _)| schedules.contains(*name))
+    );
+    for trace in &all.traces {
+        for engine in engines() {
+            let on = engine.info().engine.clone();
+            let worst = difference_of(engine, &all, trace);
+            println!("{} on {on}: {worst:.1e}", trace.name);
+            assert!(worst < TOLERANCE, "{} on {on}: {worst}", trace.name);
+        }
+    }
+}
+
+/// Every argument of every optimizer and schedule counts: each number that is changed by a tenth, and each switch that is turned.
+#[test]
+fn planted_faults_in_optimizers_and_schedules_are_rejected() {
+    let all = optimizers();
+    let mut planted = 0;
+    for trace in &all.traces {
+        let mut faulty = Vec::new();
+        for part in ["optimizer", "schedule", "clip_grad_norm"] {
+            let mut numbers = serde_json::json!({
+                "optimizer": trace.optimizer,
+                "schedule": trace.schedule,
+                "clip_grad_norm": trace.clip_grad_norm,
+            });
+            let changed = match &mut numbers[part] {
+                serde_json::Value::Object(arguments) => changes(arguments),
+                serde_json::Value::Number(number) => {
+                    let more = number.as_f64().expect("is a number") * 1.1;
+                    vec![(part.to_owned(), more.into())]
+                }
+                _ => continue,
+            };
+            for (what, value) in changed {
+                let mut trace = trace.clone();
+                match part {
+                    "optimizer" => trace.optimizer = Some(value),
+                    "schedule" => trace.schedule = Some(value),
+                    _ => trace.clip_grad_norm = value.as_f64(),
+                }
+                faulty.push((what, trace));
+            }
+        }
+        for (what, faulty) in faulty {
+            let engine = engines().into_iter().last().expect("the CPU engine");
+            let worst = difference_of(engine, &all, &faulty);
+            assert!(worst >= TOLERANCE, "{}: {what}: {worst}", trace.name);
+            planted += 1;
+        }
+    }
+    assert!(planted > 40, "{planted}");
+}
+
+/// The part with each of its arguments changed in turn, as far as that has an effect in the trace.
+fn changes(
+    arguments: &serde_json::Map<String, serde_json::Value>,
+) -> Vec<(String, serde_json::Value)> {
+    use serde_json::Value;
+
+    let has = |name: &str| arguments.get(name).is_some_and(|value| value == true);
+    let mut changed = Vec::new();
+    for (key, value) in arguments {
+        let other: Value = match (key.as_str(), value) {
+            // Far below the root of the second moment, or the last rate of all.
+            ("eps", value) if value.as_f64().is_some_and(|eps| eps < 1e-6) => continue,
+            ("final_div_factor", value) if value.as_f64().is_some_and(|by| by > 100.0) => continue,
+            // A rate that never rises has no first value.
+            ("div_factor", _) if arguments["pct_start"] == 0.0 => continue,
+            // Not read.
+            ("base_momentum" | "max_momentum", _) if !has("cycle_momentum") => continue,
+            ("betas", Value::Array(betas)) => {
+                let [first, second] = [0, 1].map(|at| betas[at].as_f64().expect("is a number"));
+                serde_json::json!([first - 0.05, second - 0.05])
+            }
+            ("max_momentum", _) => 0.99.into(),
+            ("momentum", _) if value == 0.0 => continue,
+            (_, Value::Bool(on)) if *on || has("momentum") => (!on).into(),
+            (_, Value::Number(number)) if number.is_u64() => {
+                (number.as_u64().unwrap_or_default() + 1).into()
+            }
+            (_, Value::Number(number)) if number.as_f64() != Some(0.0) => {
+                (number.as_f64().unwrap_or_default() * 0.9).into()
+            }
+            _ => continue,
+        };
+        let mut part = arguments.clone();
+        part.insert(key.clone(), other);
+        changed.push((key.clone(), Value::Object(part)));
+    }
+    changed
 }

@@ -37,6 +37,7 @@ TOLERANCE, SPREAD = 1e-5, 0.01
 HEADS = {
     "one hidden layer": [],
     "two hidden layers": ["hidden_layers=[32,16]", "embedding_size=7"],
+    "six hidden layers": ["hidden_layers=[32,24,16,24,16,12]", "embedding_size=7"],
     "linear": ["hidden_layers=[]"],
     "scaled": ["standardize=true"],
     "by distance": ["distance=l2"],
@@ -48,6 +49,13 @@ SCRIPTS = {
     "margin, its boundary learned": ["loss=margin", "loss.learn_beta=true", "miner=none", "memory_size=0", "m_per_class=4"],
     "triplets, dropout": ["dropout=0.2", "m_per_class=4", "memory_size=0"],
     "proxy-anchor, scaled": ["loss=proxy-anchor", "standardize=true"],
+    "proxy-anchor, AdamW, one cycle, clipped": ["loss=proxy-anchor", "optimizer=adamw", "schedule=one-cycle", "clip_grad_norm=5"],
+    "triplets, SGD, cosine": ["m_per_class=4", "memory_size=0", "optimizer=sgd", "optimizer.lr=0.1", "optimizer.momentum=0.9",
+                              "optimizer.nesterov=true", "optimizer.weight_decay=0.0001", "schedule=cosine-annealing"],
+    "margin, Adam, warm-up, its boundary learned": ["loss=margin", "loss.learn_beta=true", "miner=none", "memory_size=0", "m_per_class=4",
+                                                    "optimizer.weight_decay=0.001", "schedule=linear", "schedule.total_iters=20"],
+    "triplets, AdamW, steps": ["m_per_class=4", "memory_size=0", "optimizer=adamw", "schedule=step", "schedule.step_size=50",
+                               "schedule.gamma=0.5"],
     "soft-triple, weighed": ["loss=soft-triple", "miner=multi-similarity", "miner_weights=true"],
     # Batches that draw a row twice are compared by cosine: at distance 0 torch's distances are as rough as 3e-4.
     "contrastive, equal classes": ["loss=contrastive", "loss.pos_margin=1", "loss.neg_margin=0.5", "miner=none", "memory_size=256",

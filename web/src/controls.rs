@@ -5,7 +5,7 @@ use leptos::prelude::*;
 use nearfar::{Recipe, TrainConfig};
 use wasm_bindgen::JsCast as _;
 
-use crate::knobs::{Entry, Knob, MAIN, MORE};
+use crate::knobs::{Entry, Knob, LEARNING, MAIN, MORE};
 use crate::state::State;
 use crate::terms::About;
 
@@ -14,8 +14,9 @@ use crate::terms::About;
 pub(crate) fn Controls(state: State) -> impl IntoView {
     let lesson = state.lesson.get_value();
     let row = |knob: Knob| lesson.shows(knob.key).then(|| view! { <Row state knob/> });
-    let (main, more) = (MAIN.map(row), MORE.map(row));
-    let has_more = lesson.shows("more") && more.iter().any(Option::is_some);
+    let (main, more, learning) = (MAIN.map(row), MORE.map(row), LEARNING.map(row));
+    let has_more = more.iter().chain(&learning).any(Option::is_some);
+    let has_more = lesson.shows("more") && has_more;
     view! {
         <section class="controls" aria-label="Settings">
             {lesson.shows("recipe").then(|| view! { <Recipes state/> })}
@@ -23,6 +24,7 @@ pub(crate) fn Controls(state: State) -> impl IntoView {
             <details hidden=!has_more open=lesson.asks_for_more()>
                 <summary>"More settings"</summary>
                 {more}
+                {learning}
             </details>
         </section>
     }
@@ -203,7 +205,7 @@ fn control(state: State, knob: Knob, id: String, value: Memo<Option<String>>) ->
             }
             .into_any()
         }
-        Entry::Widths | Entry::Mebibytes => view! {
+        Entry::Widths | Entry::Numbers | Entry::Mebibytes => view! {
             <input id=id type="text" inputmode="numeric" prop:value=shown on:change=change/>
         }
         .into_any(),
@@ -225,7 +227,7 @@ pub(crate) fn shown(config: &TrainConfig, knob: &Knob) -> Option<String> {
         .try_fold(&value, |value, key| value.get(key))?;
     Some(match (knob.entry, value) {
         (Entry::Mebibytes, bytes) => (bytes.as_u64().unwrap_or(0) >> 20).to_string(),
-        (Entry::Widths, widths) => widths
+        (Entry::Widths | Entry::Numbers, numbers) => numbers
             .to_string()
             .replace(['[', ']'], "")
             .replace(',', ", "),
@@ -253,6 +255,10 @@ fn enter(state: State, knob: &Knob, text: &str) {
             }
             format!("[{}]", text.trim())
         }
+        Entry::Numbers => format!(
+            "[{}]",
+            text.split(',').map(number).collect::<Vec<_>>().join(",")
+        ),
         Entry::Number(_) | Entry::Scale(_) => number(text),
         Entry::Choice(_) => text.to_owned(),
     };

@@ -1,9 +1,9 @@
 //! The knobs: the settings that the page shows, with their names in PML and a help on each.
 //!
-//! Miners, what they keep, losses and samplers are listed by the core. A setting that the chosen miner, loss or sampler does not
-//! have is not shown.
+//! Miners, what they keep, losses, samplers, optimizers and schedules are listed by the core. A setting that the chosen one of them
+//! does not have is not shown.
 
-use nearfar::{Distance, Loss, Miner, Sampler, Strategy, TypeOfTriplets};
+use nearfar::{Distance, Loss, Miner, Optimizer, Sampler, Schedule, Strategy, TypeOfTriplets};
 
 /// Control of a setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,6 +17,8 @@ pub(crate) enum Entry {
     Choice(&'static [(&'static str, &'static str)]),
     /// Widths of layers, separated by commas.
     Widths,
+    /// Numbers, separated by commas.
+    Numbers,
     /// Bytes, shown in MiB.
     Mebibytes,
 }
@@ -149,7 +151,7 @@ pub(crate) const MAIN: [Knob; 17] = [
     Knob {
         key: "optimizer.lr",
         label: "Learning rate",
-        pml: "torch.optim.Adam(lr)",
+        pml: "torch.optim.Adam(lr), AdamW(lr), SGD(lr)",
         help: "How far the weights move in one step. Too high, and training jumps about; too low, and it crawls.",
         entry: Entry::Scale(&["0.0001", "0.0003", "0.001", "0.003", "0.01", "0.03", "0.1"]),
     },
@@ -162,7 +164,7 @@ pub(crate) const MAIN: [Knob; 17] = [
     },
 ];
 
-/// All other knobs, which fold away.
+/// All other knobs but those of [`LEARNING`]. Both fold away.
 pub(crate) const MORE: [Knob; 41] = [
     Knob {
         key: "loss.pos_margin",
@@ -202,7 +204,7 @@ pub(crate) const MORE: [Knob; 41] = [
     Knob {
         key: "loss.beta_lr",
         label: "Beta rate",
-        pml: "torch.optim.Adam, a group for the loss",
+        pml: "torch.optim, a group for the loss",
         help: "Learning rate of the boundary, where it is learned.",
         entry: Entry::Number("any"),
     },
@@ -279,7 +281,7 @@ pub(crate) const MORE: [Knob; 41] = [
     Knob {
         key: "loss.proxy_lr",
         label: "Proxy rate",
-        pml: "torch.optim.Adam, a group for the loss",
+        pml: "torch.optim, a group for the loss",
         help: "Learning rate of the proxies. They start in random directions and have to move further than the weights.",
         entry: Entry::Number("any"),
     },
@@ -301,7 +303,7 @@ pub(crate) const MORE: [Knob; 41] = [
         key: "hidden_layers",
         label: "Hidden layers",
         pml: "",
-        help: "Widths of the layers before the embedding: up to four numbers with commas. With none the head is a linear map.",
+        help: "Widths of the layers before the embedding: up to six numbers with commas. With none the head is a linear map.",
         entry: Entry::Widths,
     },
     Knob {
@@ -463,9 +465,14 @@ pub(crate) const MORE: [Knob; 41] = [
     },
 ];
 
+/// All knobs.
+pub(crate) fn all() -> impl Iterator<Item = &'static Knob> {
+    MAIN.iter().chain(&MORE).chain(&LEARNING)
+}
+
 /// The knob of a setting.
 fn knob(key: &str) -> Option<&'static Knob> {
-    MAIN.iter().chain(&MORE).find(|knob| knob.key == key)
+    all().find(|knob| knob.key == key)
 }
 
 /// Name of a setting on the page; its path if it has no knob.

@@ -2,7 +2,7 @@
 //! and `?hide=compare,runs` leaves parts out. A setting that is hidden keeps the value that the link gives it. This makes a page
 //! simple; it locks nothing.
 
-use crate::knobs::{MAIN, MORE};
+use crate::knobs::{self, LEARNING, MORE};
 use crate::link;
 
 /// Parts of the page that can be left out, beside the settings.
@@ -58,11 +58,11 @@ impl Lesson {
     pub(crate) fn asks_for_more(&self) -> bool {
         self.only
             .iter()
-            .any(|only| MORE.iter().any(|knob| knob.key == only))
+            .any(|only| MORE.iter().chain(&LEARNING).any(|knob| knob.key == only))
     }
 }
 
 /// Tells if a name is that of the recipe or of a setting: `show` leaves those out that it does not name.
 fn is_of_settings(name: &str) -> bool {
-    name == "recipe" || MAIN.iter().chain(&MORE).any(|knob| knob.key == name)
+    name == "recipe" || knobs::all().any(|knob| knob.key == name)
 }

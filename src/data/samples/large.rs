@@ -7,7 +7,8 @@ use super::mirrored::Shape;
 use super::rotation::{rotate, rotation};
 use crate::base::rng;
 use crate::data::{Dataset, RowSource};
-use crate::rules::config::{Adam, Optimizer, Split, TrainConfig};
+use crate::rules::config::{Split, TrainConfig};
+use crate::rules::optimizers::{Adam, Optimizer};
 
 pub(super) const NAME: &str = "sample:large";
 

@@ -1,4 +1,4 @@
-//! Settings that are one of a few: the split, the scaling of features, the first weights, the optimizer.
+//! Settings that are one of a few: the split, the scaling of features, the first weights.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -105,37 +105,4 @@ pub enum InitialWeights {
     Random,
     /// At the linear map that the head is compared with (LDA); only for a head without hidden layers.
     Lda,
-}
-
-/// The rule by which the weights follow the gradient.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "name", rename_all = "kebab-case")]
-pub enum Optimizer {
-    /// `torch.optim.Adam` with its default betas and eps.
-    Adam(Adam),
-}
-
-/// The arguments of `torch.optim.Adam` that can be set.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Adam {
-    /// The learning rate.
-    pub lr: f64,
-    /// L2 penalty, added to the gradient.
-    pub weight_decay: f64,
-}
-
-impl Default for Adam {
-    fn default() -> Self {
-        Self {
-            lr: 1e-3,
-            weight_decay: 0.0,
-        }
-    }
-}
-
-impl Default for Optimizer {
-    fn default() -> Self {
-        Self::Adam(Adam::default())
-    }
 }

@@ -1,6 +1,6 @@
 //! The allowed values of each setting, whatever the data is.
 
-use super::{GROUP, InitialWeights, Optimizer, SCHEMA, Split, TrainConfig};
+use super::{GROUP, InitialWeights, SCHEMA, Split, TrainConfig};
 use crate::base::quote::cut;
 
 /// A check of a setting: if it holds, the key, the value, and the range in words.
@@ -42,10 +42,10 @@ impl TrainConfig {
     pub(super) fn of_the_head(&self) -> [Rule; 5] {
         [
             (
-                self.hidden_layers.len() <= 4,
+                self.hidden_layers.len() <= 6,
                 "hidden_layers",
                 cut(&format!("{:?}", self.hidden_layers)),
-                "at most four widths",
+                "at most six widths",
             ),
             (
                 self.hidden_layers
@@ -110,21 +110,13 @@ impl TrainConfig {
     }
 
     /// Checks the settings of the steps.
-    pub(super) fn of_the_steps(&self) -> [Rule; 4] {
-        let Optimizer::Adam(adam) = &self.optimizer;
-        let fraction = 0.0..=1.0;
+    pub(super) fn of_the_steps(&self) -> [Rule; 3] {
         [
             (
-                adam.lr > 0.0 && adam.lr <= 10.0,
-                "optimizer.lr",
-                adam.lr.to_string(),
-                "above 0 and at most 10",
-            ),
-            (
-                fraction.contains(&adam.weight_decay),
-                "optimizer.weight_decay",
-                adam.weight_decay.to_string(),
-                "between 0 and 1",
+                (0.0..=1e6).contains(&self.clip_grad_norm),
+                "clip_grad_norm",
+                self.clip_grad_norm.to_string(),
+                "between 0 and 1000000",
             ),
             (
                 (1..=10_000_000).contains(&self.steps),

@@ -21,7 +21,7 @@ pub(super) fn problem(settings: &Value) -> Option<String> {
     let (Value::Object(part), Value::Object(_)) = (part, default) else {
         return Some(leaf(key, part, default, |value| json!({ key: value })));
     };
-    // A part with a name takes the settings of the miner, loss, sampler or optimizer of that name.
+    // A part with a name takes the settings of the miner, loss, sampler, optimizer or schedule of that name.
     let Some(name) = part.get("name") else {
         return Some(format!("{key} has no `name`, which says which one it is"));
     };
@@ -89,6 +89,9 @@ fn leaf(path: &str, value: &Value, default: &Value, at: impl Fn(Value) -> Value)
         Value::Number(number) if number.is_f64() => "it must be a number".to_owned(),
         Value::Number(_) if too_large => "that is too large".to_owned(),
         Value::Number(_) => "it must be a whole number, 0 or more".to_owned(),
+        Value::Array(numbers) if numbers.iter().any(Value::is_f64) => {
+            format!("it must be two numbers, such as {}", text_of(default))
+        }
         Value::Array(_) => "it must be a list of whole numbers, such as [256, 64]".to_owned(),
         Value::Object(default) => format!(
             "it must be a group of settings, such as {{\"name\": {}}}",

@@ -22,26 +22,31 @@ use crate::model::boundary::Boundary;
 use crate::model::cross_batch_memory::CrossBatchMemory;
 use crate::model::embedding_model::{Activations, Embedded, EmbeddingModel, Gradients};
 use crate::model::features::FeatureStore;
-use crate::model::optimizer::HEAD;
+use crate::model::optimizer::{Clipping, HEAD};
+use crate::model::proxies::ProxySpec;
 use crate::model::row_weights::RowWeights;
 use crate::model::unit_rows::TILE_ROWS;
 use crate::search::evaluation::{Cut, Evaluator};
 use crate::search::knn::SearchScratch;
 
 pub(super) const MODEL: &str = "model.parameters";
-const HIDDEN: [&str; 4] = [
+const HIDDEN: [&str; 6] = [
     "train.layer1",
     "train.layer2",
     "train.layer3",
     "train.layer4",
+    "train.layer5",
+    "train.layer6",
 ];
-pub(super) const TILE: [&str; 6] = [
+pub(super) const TILE: [&str; 8] = [
     "evaluate.batch",
     "evaluate.layer1",
     "evaluate.layer2",
     "evaluate.layer3",
     "evaluate.layer4",
     "evaluate.layer5",
+    "evaluate.layer6",
+    "evaluate.layer7",
 ];
 
 /// A memory plan that fits.
@@ -72,6 +77,8 @@ pub(super) struct TrainBuffers {
     pub(super) row_weights: Option<RowWeights>,
     /// The boundary that the loss learns.
     pub(super) boundary: Option<Boundary>,
+    /// Clipping of the gradients, if asked for.
+    pub(super) clipping: Option<Clipping>,
     /// Sums of squares of the gradient.
     pub(super) squares: DeviceVec<f32>,
     /// Mean gradient of a batch's rows and its running average, if there is a memory.
@@ -272,6 +279,13 @@ impl Sizes {
         Error::Refused { over, how }
     }
 
+    /// Floats of each group of learned parameters, of which the head has `parameters`.
+    fn learned(&self, parameters: u64) -> impl Iterator<Item = u64> {
+        let proxies = self.proxies.as_ref().map(ProxySpec::floats);
+        let boundary = self.boundary_lr.map(|_| Boundary::FLOATS as u64);
+        [Some(parameters), proxies, boundary].into_iter().flatten()
+    }
+
     fn plan(&self, dataset: &Dataset, resident: bool, linear: Option<usize>) -> MemoryPlan {
         let (batch, steps) = (self.batch as u64, self.steps_per_upload as u64);
         let dim = self.widths.last().copied().unwrap_or(0);
@@ -289,7 +303,7 @@ impl Sizes {
         );
         plan = EmbeddingModel::plan(plan, MODEL, &self.widths);
         plan = Kept::plan(plan, &self.widths);
-        plan = HEAD.plan(plan, parameters);
+        plan = HEAD.plan(plan, parameters, self.held.moments);
         plan = Activations::plan(plan, &HIDDEN, self.hidden_widths(), self.chunk);
         plan = Gradients::plan(plan, &self.widths, self.chunk);
         plan = plan
@@ -297,14 +311,15 @@ impl Sizes {
             .with::<f32>(Purpose::Activations, "train.norms", batch)
             .with::<f32>(Purpose::Gradients, "train.gradient", batch * row);
         if let Some(proxies) = &self.proxies {
-            plan = proxies.plan(plan);
+            plan = proxies.plan(plan, self.held.moments);
         }
         if self.weighs_rows {
             plan = RowWeights::plan(plan, batch);
         }
         if self.boundary_lr.is_some() {
-            plan = Boundary::plan(plan);
+            plan = Boundary::plan(plan, self.held.moments);
         }
+        plan = Clipping::plan(plan, &self.held, self.learned(parameters));
         plan = CrossBatchMemory::plan(plan, self.memory, dim);
         plan = plan.with::<Row>(Purpose::Ranks, "train.rows", steps * batch);
         let both: Vec<Blocks> = self.all_blocks().copied().collect();
@@ -342,7 +357,7 @@ impl TrainBuffers {
                 norms: workspace.take("train.norms"),
             },
             gradient: workspace.take("train.gradient"),
-            moments: HEAD.moments(workspace),
+            moments: HEAD.moments(workspace, sizes.held.moments),
             batch: workspace.take("train.rows"),
             mining: MiningPass::new(workspace, sizes.path, sizes.work),
             report: workspace.take("train.report"),
@@ -350,7 +365,8 @@ impl TrainBuffers {
             row_weights: sizes.weighs_rows.then(|| RowWeights::new(workspace)),
             boundary: sizes
                 .boundary_lr
-                .map(|lr| Boundary::new(workspace, lr, sizes.boundary_pull)),
+                .map(|lr| Boundary::new(workspace, lr, sizes.boundary_pull, sizes.held.moments)),
+            clipping: Clipping::new(workspace, &sizes.held),
             squares: workspace.take("train.squares"),
             drift: Drift {
                 state: workspace.take("train.drift"),

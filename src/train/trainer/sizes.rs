@@ -13,6 +13,7 @@ use crate::kernels::ranks::{Block, Row, SEGMENT};
 use crate::kernels::triplet_margin::{self, OWNERS, TERMS, part_stride};
 use crate::kernels::{MOST_STEPS, stride};
 use crate::mining::row_pass::{BlockSizes, RowPass, RowWork};
+use crate::model::optimizer::Held;
 use crate::model::proxies::ProxySpec;
 use crate::rules::config::TrainConfig;
 use crate::rules::mining_rule::{MiningRule, Operands};
@@ -53,6 +54,8 @@ pub(super) struct Sizes {
     pub(super) boundary_lr: Option<f64>,
     /// Constant part of `dL/d(boundary)`, beside the part that comes from pairs.
     pub(super) boundary_pull: f64,
+    /// What the optimizer holds beside the parameters.
+    pub(super) held: Held,
     /// Anchors of the loss: the rows of the batch, or the proxies.
     pub(super) anchors: usize,
     /// Steps whose rows are uploaded together, and whose reports come back together.
@@ -174,6 +177,7 @@ impl Sizes {
             weighs_rows: config.miner_weights,
             boundary_lr: config.loss.boundary_lr(),
             boundary_pull: config.loss.boundary_pull(config.distance),
+            held: Held::of(config),
             anchors,
             steps_per_upload: steps_per_upload(batch, anchors),
             evaluation: evaluation.fold(EvaluationSpec::default(), EvaluationSpec::max),

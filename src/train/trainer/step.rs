@@ -12,13 +12,14 @@ use crate::base::error::Result;
 use crate::base::forecast::MiningMethod;
 use crate::base::rng;
 use crate::engine::pace::Slices;
-use crate::engine::{DeviceVec, Engine};
+use crate::engine::{Commands, DeviceVec, Engine};
 use crate::kernels::ranks::{Block, Inputs, SEGMENT};
 use crate::kernels::tile::Shape;
 use crate::kernels::triplet_margin::OWNERS;
 use crate::kernels::{drift, normalize, optimizer, stride};
 use crate::mining::mining_pass::{MiningPass, Rounds};
 use crate::mining::row_pass::BlockInputs;
+use crate::model::optimizer::Rule;
 use crate::model::proxies::Proxies;
 use crate::rules::mining_rule::{MiningRule, Operands};
 
@@ -309,31 +310,52 @@ impl Trainer {
             &mut train.report,
         );
         self.backward(slices, place).await?;
-        let (commands, train) = (slices.commands(), &mut self.train);
-        let (sizes, optimizer) = (&self.setup.sizes, &self.config.optimizer);
-        let parameters = self.model.parameter_count();
-        optimizer::adam(
-            commands,
-            &optimizer.step(step),
-            parameters,
-            &train.gradients.parameters,
-            self.model.parameters_mut(),
-            &mut train.moments,
-            &train.gradients.status,
-            report_first,
-            &mut train.report,
-        );
-        let (status, report) = (&train.gradients.status, &mut train.report);
-        if let Some(proxies) = &mut self.proxies {
-            proxies.learn(commands, optimizer, step, status, report_first, report);
-        }
-        if let Some(boundary) = &mut train.boundary {
-            boundary.learn(commands, optimizer, step, status, report_first, report);
-        }
+        self.update(slices.commands(), place);
+        let sizes = &self.setup.sizes;
         let last = sizes.chunks().next_back().map_or(0, |rows| rows.len());
         slices
             .recorded(3.0 * last as f64 * sizes.forward_operations())
             .await
+    }
+
+    /// Updates the weights and all other learned parameters by their gradients.
+    fn update(&mut self, commands: &mut Commands, place: Place<'_>) {
+        let (train, report_first) = (&mut self.train, place.report_first);
+        let rule = Rule::new(&self.config, place.step);
+        let parameters = self.model.parameter_count();
+        let (status, report) = (&train.gradients.status, &mut train.report);
+        let (mut proxies, mut boundary) = (self.proxies.as_mut(), train.boundary.as_mut());
+        if let Some(proxies) = &mut proxies {
+            proxies.backward(commands, report_first, report);
+        }
+        if let Some(boundary) = &mut boundary {
+            boundary.backward(commands, report_first, report);
+        }
+        let clip = train.clipping.as_mut().map(|clipping| {
+            let head = (&train.gradients.parameters, parameters);
+            let proxies = proxies.as_ref().map(|proxies| proxies.gradient());
+            let boundary = boundary.as_ref().map(|boundary| boundary.gradient());
+            let all = [Some(head), proxies, boundary];
+            clipping.measure(commands, all.into_iter().flatten())
+        });
+        optimizer::update(
+            commands,
+            &rule.of_the_head(),
+            parameters,
+            &train.gradients.parameters,
+            self.model.parameters_mut(),
+            &mut train.moments,
+            clip,
+            status,
+            report_first,
+            report,
+        );
+        if let Some(proxies) = proxies {
+            proxies.learn(commands, &rule, clip, status, report_first, report);
+        }
+        if let Some(boundary) = boundary {
+            boundary.learn(commands, &rule, clip, status, report_first, report);
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use leptos::prelude::*;
 use nearfar::{Bytes, CompareForecast, Contest, Preset, TrainConfig};
 
 use crate::controls::{entered, hold, shown};
-use crate::knobs::{Entry, Knob, MAIN, MORE};
+use crate::knobs::{self, Entry, Knob};
 use crate::session::Session;
 use crate::state::{ALL_RECIPES, Compare, Phase, RECIPES, State, VALUES};
 use crate::terms::About;
@@ -98,7 +98,7 @@ fn forecast(state: State) -> String {
 
 /// Knobs whose values can be compared: those that the settings have and that may differ between runs.
 fn knobs(config: &TrainConfig) -> Vec<&'static Knob> {
-    let knobs = MAIN.iter().chain(&MORE);
+    let knobs = knobs::all();
     let can_differ =
         |knob: &&Knob| Contest::may_differ(knob.key) && knob.key != "sampler.outer_label";
     knobs
@@ -110,7 +110,7 @@ fn knobs(config: &TrainConfig) -> Vec<&'static Knob> {
 /// The knob that is chosen.
 fn knob(state: State) -> Option<&'static Knob> {
     let key = state.compare.key.get();
-    MAIN.iter().chain(&MORE).find(|knob| knob.key == key)
+    knobs::all().find(|knob| knob.key == key)
 }
 
 /// A setting, and the values that it is tried with.
@@ -125,16 +125,13 @@ fn Values(state: State) -> impl IntoView {
     });
     let options = move || {
         let keys = keys.get();
-        let knobs = MAIN
-            .iter()
-            .chain(&MORE)
-            .filter(|knob| keys.contains(&knob.key));
+        let knobs = knobs::all().filter(|knob| keys.contains(&knob.key));
         knobs
             .map(|knob| view! { <option value=knob.key>{knob.label}</option> })
             .collect_view()
     };
     let choose = move |name: String| {
-        let known = MAIN.iter().chain(&MORE).find(|knob| knob.key == name);
+        let known = knobs::all().find(|knob| knob.key == name);
         if let Some(knob) = known {
             key.set(knob.key);
             suggest(state);
@@ -196,6 +193,7 @@ fn suggest(state: State) {
             first.collect::<Vec<_>>().join(",")
         }
         Entry::Widths => "[],[64],[256]".to_owned(),
+        Entry::Numbers => format!("[{own}]"),
         Entry::Scale(_) if knob.key == "memory_size" => "0,256,1024".to_owned(),
         Entry::Number(_) | Entry::Scale(_) | Entry::Mebibytes => match entered(&own) {
             Some(value) if value != 0.0 => format!("{},{own},{}", value / 2.0, value * 2.0),
