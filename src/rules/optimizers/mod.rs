@@ -53,7 +53,7 @@ impl Optimizer {
 
     /// Its class in torch.
     pub(crate) fn class(&self) -> &'static str {
-        self.own().pml()
+        self.own().pml().unwrap_or_default()
     }
 
     /// Checks every argument against its range.

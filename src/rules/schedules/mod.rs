@@ -68,7 +68,7 @@ impl Schedule {
 
     /// Its class in torch; empty if there is none.
     pub(crate) fn class(&self) -> &'static str {
-        self.own().pml()
+        self.own().pml().unwrap_or_default()
     }
 
     /// The learning rate of step `step`, counted from 1, of a run's `steps`, for parameters whose own is `lr`.

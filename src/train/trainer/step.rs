@@ -286,7 +286,7 @@ impl Trainer {
         let (commands, train) = (slices.commands(), &mut self.train);
         let count = self.setup.sizes.batch;
         let stride = stride(self.model.embedding_size());
-        let (step, report_first) = (place.step, place.report_first);
+        let report_first = place.report_first;
         if !drawn.alone {
             drift::measure(commands, count, stride, &train.gradient, &mut train.drift);
         }
