@@ -187,22 +187,66 @@ test("a host that sends no headers: the page runs on threads from the second loa
   }
 });
 
-test("in Firefox, too", async () => {
-  const site = await serve({ instead: async (name, read) => (name === "worker.js" ? cores(2) + (await read(name)) : undefined), headers: () => ALONE });
-  const firefox = await puppeteer.launch({ browser: "firefox", protocol: "webDriverBiDi", executablePath: process.env.FIREFOX ?? "/usr/bin/firefox-esr", headless: true });
+const chromium = { executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] };
+const firefox = { browser: "firefox", protocol: "webDriverBiDi", executablePath: process.env.FIREFOX ?? "/usr/bin/firefox-esr" };
+
+/** Opens the page in a browser of its own, on so many threads, or with the core that has one; `said` waits for what an element says. */
+async function within(options, threads, where, check) {
+  const instead = async (name, read) => (name === "worker.js" ? cores(threads ?? 1) + (await read(name)) : undefined);
+  const site = await serve({ instead, headers: () => (threads ? ALONE : {}) });
+  const own = await puppeteer.launch({ headless: true, protocolTimeout: 240_000, ...options });
   try {
-    const page = await firefox.newPage();
+    const page = await own.newPage();
     const problems = [];
     page.on("pageerror", (error) => problems.push(error.message));
     const said = (id, pattern) => page.waitForFunction((id, source) => new RegExp(source).test(document.querySelector(`[data-testid="${id}"]`)?.textContent ?? ""), { timeout: 240_000, polling: 50 }, id, pattern.source);
-    await page.goto(`${site.url}?engine=cpu#data=digits&steps=20&batch_size=64&memory_size=4096`);
+    const click = (id) => page.$eval(`[data-testid=${id}]`, (button) => button.click());
+    await page.goto(site.url + where);
     await said("status", /^Ready/);
-    await said("device", /^Runs on 2 threads of the CPU\.$/);
-    await page.$eval("[data-testid=run]", (button) => button.click());
-    await said("status", /^Done: 20 steps/);
+    await check({ page, said, click });
     assert.deepEqual(problems, []);
   } finally {
-    await firefox.close();
+    await own.close();
     site.close();
   }
+}
+
+test("in Firefox, too", async () => {
+  await within(firefox, 2, "?engine=cpu#data=digits&steps=20&batch_size=64&memory_size=4096", async ({ said, click }) => {
+    await said("device", /^Runs on 2 threads of the CPU\.$/);
+    await click("run");
+    await said("status", /^Done: 20 steps/);
+  });
 });
+
+/** Milliseconds from a click until an element says something. */
+const lasted = (page, id, where, pattern) => page.evaluate(([id, where, source]) => new Promise((over) => {
+  const [place, started] = [document.querySelector(`[data-testid=${where}]`), performance.now()];
+  const look = () => new RegExp(source).test(place.textContent) && over(performance.now() - started);
+  new MutationObserver(look).observe(place, { childList: true, characterData: true, subtree: true });
+  document.querySelector(`[data-testid=${id}]`).click();
+}), [id, where, pattern.source]);
+
+// What one thread and two take, printed: `NEARFAR_TIMES=1 node run.mjs threads`.
+for (const [name, options] of process.env.NEARFAR_TIMES ? [["Chromium", chromium], ["Firefox", firefox]] : []) {
+  for (const threads of [undefined, 1, 2]) {
+    test(`the time that work takes in ${name} ${threads ? `on ${threads} of the threads` : "in the core without threads"}`, async () => {
+      const settings = "data=large&test_fraction=0.5&validation_fraction=0.2&steps=100000&evaluate_every=100000&evaluate_queries=100&batch_size=64&memory_size=16384";
+      await within(options, threads, `?engine=cpu#${settings}`, async ({ page, said, click }) => {
+        const speed = await page.$eval("[data-testid=device-why]", (why) => /([\d.]+) GFLOP/.exec(why.getAttribute("aria-description"))[1]);
+        const steps = () => page.$eval("[data-testid=step-count]", (count) => [Number(count.textContent), performance.now()]);
+        await click("run");
+        // The memory is full after 256.
+        await said("step-count", /^(2[6-9]\d|[3-9]\d\d|\d{4,})/);
+        const [first, from] = await steps();
+        await new Promise((over) => setTimeout(over, 8000));
+        const [last, to] = await steps();
+        await click("pause");
+        await said("status", /^Paused/);
+        const evaluation = await lasted(page, "evaluate-all", "evaluation", /precision@1/);
+        const search = await lasted(page, "find-rows-to-check", "rows-to-check", /stands? out|look/);
+        console.log(`# ${name}, ${threads ?? "no"} threads: ${speed} GFLOP/s, ${((1000 * (last - first)) / (to - from)).toFixed(1)} steps/s, evaluation ${evaluation.toFixed(0)} ms, rows to check ${search.toFixed(0)} ms`);
+      });
+    });
+  }
+}
