@@ -60,7 +60,7 @@ fn scores_of_every_size_are_those_of_numpy() {
 fn drawn(seed: u64, rows: usize) -> (Vec<f32>, Vec<String>) {
     let mut centres = rand_pcg::Pcg64Mcg::seed_from_u64(1);
     let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
-    let mut uniform =
+    let uniform =
         |rng: &mut rand_pcg::Pcg64Mcg| (0..4).map(|_| rng.random_range(-1.0..1.0)).sum::<f32>();
     let centres: Vec<f32> = (0..10 * 32)
         .map(|at| uniform(&mut centres) * 2.0 / (1.0 + (at % 32) as f32 / 4.0))

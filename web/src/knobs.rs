@@ -3,7 +3,11 @@
 //! Miners, what they keep, losses, samplers, optimizers and schedules are listed by the core. A setting that the chosen one of them
 //! does not have is not shown.
 
-use nearfar::{Distance, Loss, Miner, Optimizer, Sampler, Schedule, Strategy, TypeOfTriplets};
+mod learning;
+
+use nearfar::{Distance, Loss, Miner, Sampler, Strategy, TypeOfTriplets};
+
+pub(crate) use learning::LEARNING;
 
 /// Control of a setting.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 //! The work of a step and of a search at a shape of the data, as the wrappers record it.
 
 use nearfar::kernels::draw::{self, Drawing, Draws};
-use nearfar::kernels::gemm::{self, Input, Layer};
+use nearfar::kernels::gemm::{self, Input, Layer, OutputGradient};
 use nearfar::kernels::normalize::{self, Bank, Slots};
 use nearfar::kernels::ranks::{self, Block, Inputs, LabelBits, NO_ID};
 use nearfar::kernels::row_loss::{self, Centers, ExtraInput, Form, Multiplicity, RowCost};
@@ -99,24 +99,26 @@ impl Work<'_> {
             };
             gemm::forward(commands, &hidden, shape, rows, input, &parameters, &mut y);
             let (dy, s) = (&mut gradients, &mut status);
-            gemm::weight_gradient(commands, &hidden, shape, rows, input, &parameters, dy, s);
+            let whole = || OutputGradient::from(&parameters);
+            gemm::weight_gradient(commands, &hidden, shape, rows, input, whole(), false, dy, s);
             gemm::backward(
                 commands,
                 &last,
                 shape,
                 rows,
                 &x,
+                whole(),
                 &parameters,
-                &parameters,
+                false,
                 dy,
                 s,
                 &mut dx,
             );
-            embed::enqueue(
+            embed::embed_and_store(
                 commands,
                 &last,
                 shape,
-                rows,
+                0..rows,
                 &x,
                 &parameters,
                 &batch,
@@ -131,7 +133,7 @@ impl Work<'_> {
         normalize::normalize(commands, rows, STRIDE, &x, 0, &mut y);
         normalize::in_place(commands, rows, STRIDE, 0, &mut y);
         normalize::measure(commands, rows, STRIDE, &x, &mut y, &mut norms, &mut status);
-        normalize::enqueue(
+        normalize::store(
             commands,
             rows,
             STRIDE,
@@ -164,24 +166,32 @@ impl Work<'_> {
             drift::measure(commands, rows, STRIDE, &x, &mut moved);
         }
         let count = 2 * 128 * 256;
-        let step: optimizer::AdamStep = bytemuck::Zeroable::zeroed();
-        let mut moments = optimizer::Moments {
-            first: buffer(self.engine),
-            second: buffer(self.engine),
-        };
+        let step: optimizer::OptimizerStep = bytemuck::Zeroable::zeroed();
+        let moments = || buffer(self.engine);
+        let all = [
+            optimizer::Moments::None,
+            optimizer::Moments::First(moments()),
+            optimizer::Moments::Both([moments(), moments()]),
+        ];
         optimizer::squares(commands, count, &x, &mut mean);
         let status = &status;
-        optimizer::adam(
-            commands,
-            &step,
-            count,
-            &x,
-            &mut y,
-            &mut moments,
-            status,
-            0,
-            &mut report,
-        );
+        let mut sums = buffer(self.engine);
+        optimizer::segments(commands, count, &x, 1, &mut sums);
+        optimizer::clip(commands, 1.0, count.div_ceil(256), &mut sums);
+        for mut moments in all {
+            optimizer::update(
+                commands,
+                &step,
+                count,
+                &x,
+                &mut y,
+                &mut moments,
+                Some(&sums),
+                status,
+                0,
+                &mut report,
+            );
+        }
         peaks::multiply_add(commands, count, 1.0, &mut y);
         peaks::fill(commands, count, 1.0, &mut y);
         peaks::copy(commands, count, &x, &mut y);
