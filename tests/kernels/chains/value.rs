@@ -15,7 +15,7 @@ pub(super) enum Value {
     At(Place),
 }
 
-use Value::{At, B, F, I, Many, U, Unknown};
+use Value::{B, F, I, Many, U, Unknown};
 
 /// Place that a pointer leads to.
 #[derive(Clone, Debug, PartialEq)]

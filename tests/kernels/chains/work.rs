@@ -3,7 +3,7 @@
 use nearfar::kernels::draw::{self, Drawing, Draws};
 use nearfar::kernels::gemm::{self, Input, Layer, OutputGradient};
 use nearfar::kernels::normalize::{self, Bank, Slots};
-use nearfar::kernels::ranks::{self, Block, Inputs, LabelBits, NO_ID};
+use nearfar::kernels::ranks::{self, Inputs, LabelBits, NO_ID};
 use nearfar::kernels::row_loss::{self, Centers, ExtraInput, Form, Multiplicity, RowCost};
 use nearfar::kernels::select::{self, Counted, Keep, Kept, Selection, Side};
 use nearfar::kernels::tile::Shape;
@@ -88,7 +88,7 @@ impl Work<'_> {
                 rate: 0.5,
                 key: [0; 2],
             },
-            rows,
+            0..rows,
             256,
             &mut y,
         );
