@@ -3,7 +3,10 @@
 //! Miners, what they keep, losses, samplers, optimizers and schedules are listed by the core. A setting that the chosen one of them
 //! does not have is not shown.
 
-use nearfar::{Distance, Loss, Miner, Optimizer, Sampler, Schedule, Strategy, TypeOfTriplets};
+mod learning;
+
+pub(crate) use learning::LEARNING;
+use nearfar::{Distance, Loss, Miner, Sampler, Strategy, TypeOfTriplets};
 
 /// Control of a setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
