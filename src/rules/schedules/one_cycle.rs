@@ -32,7 +32,7 @@ impl Part for OneCycleLr {
     const ARGUMENTS: &[Argument<Self>] = &[
         Argument::between("pct_start", [0.0, 1.0], |cycle| cycle.pct_start),
         Argument::between("div_factor", [1.0, 1e6], |cycle| cycle.div_factor),
-        Argument::between("final_div_factor", [1.0, 1e12], |cycle| {
+        Argument::between("final_div_factor", [1.0, 1e9], |cycle| {
             cycle.final_div_factor
         }),
         Argument::between("base_momentum", [0.0, 0.999_999], |cycle| {
