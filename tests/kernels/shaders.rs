@@ -8,9 +8,10 @@ use super::common::open;
 use super::wgsl;
 
 /// Files of those folders that are no kernel.
-const OTHERS: [&str; 10] = [
+const OTHERS: [&str; 11] = [
     "distance",
     "exp",
+    "helpers",
     "lib",
     "loops",
     "main",
