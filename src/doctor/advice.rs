@@ -5,81 +5,16 @@ use super::cause::Cause;
 use super::facts::Facts;
 use super::number::grouped;
 use super::setup::Setup;
+use super::words::{self, Words};
 
 /// Why the tensor is that large.
 pub(super) fn why(cause: Cause, facts: &Facts, setup: &Setup) -> String {
     match cause {
-        Cause::Triplets if facts.says(&["int_max"]) => {
-            "PML marks every (label, reference, reference) in one tensor, and torch.nonzero takes no tensor of more than 2^31 - 1 cells; \
-             since PML 2.5 it lists the triplets in a loop instead, 24 bytes each, twice."
-        }
-        Cause::Triplets if setup.miner == "AngularMiner" => {
-            "AngularMiner lists all triplets and copies the three embeddings of each, then their differences."
-        }
-        Cause::Triplets => {
-            "PML lists all triplets before the miner keeps any: a byte for each (label, reference, reference), and 24 bytes of indices a \
-             triplet. The references are the whole memory in CrossBatchMemory."
-        }
-        Cause::Joined => {
-            "A triplet loss that is given pairs, as CrossBatchMemory does without a miner, sets each positive pair beside each negative pair."
-        }
-        Cause::PairsByPairs if setup.mines_triplets() => {
-            "The miner's triplets are taken as pairs, one positive and one negative for each triplet, and each is set beside each."
-        }
-        Cause::PairsByPairs => "The loss sets each positive pair beside each negative pair of the batch, also those of other anchors.",
-        Cause::Angles if setup.mines_triplets() => {
-            "AngularLoss compares each pair with each reference, and the miner's tuple has a pair for every triplet, with repeats."
-        }
-        Cause::Angles => "AngularLoss compares each positive pair with each reference, forward and backward.",
-        Cause::Pairs => {
-            "Every anchor is compared with every reference in one matrix, and all pairs are listed by number, 16 bytes each."
-        }
-        Cause::OwnCopies => {
-            "CrossBatchMemory stores the batch before the loss, so every anchor finds its own copy: to leave those out, PML sets each mined \
-             pair or triplet beside each row of the batch."
-        }
-        Cause::BatchCube => "The loss takes the margin of every (anchor, positive, negative) of the batch, and masks those that are none.",
-        Cause::Differences => "The distance is taken from the difference of every two rows, which has all their dimensions.",
-        Cause::Ranking => return why_ranking(facts),
-        Cause::Distances => "All queries are compared with all references at once, and the whole matrix is kept.",
-        Cause::FaissScratch => {
-            "faiss reserves its scratch with cudaMalloc, beside PyTorch: what PyTorch holds of the card, also what it caches, is not free for it."
-        }
-        Cause::FaissIndex => {
-            "A flat index holds all vectors in one buffer on the card; where it grows, the old buffer and a larger one stand there together."
-        }
-        Cause::Embeddings => "The embeddings of all rows are kept at once, and each torch.cat, normalize or cast makes another copy of them.",
-        Cause::Gathered => "all_gather gives every card the rows of all cards, and torch.cat makes a second copy.",
-        Cause::OneCard => {
-            "DataParallel gathers the outputs of all cards on the first one, where the labels, the loss and the optimizer are too: that card is \
-             full while the others wait."
-        }
-        Cause::Head => {
-            "The head has a row of weights for each class, with a gradient of the same size, and a logit for every row of the batch and class."
-        }
-        Cause::ClassPairs => "The regularizer compares the weights of every two classes.",
-        Cause::Moments => {
-            "Adam keeps two moments for each weight, and makes them at the first optimizer.step(): beside weights and gradient, the head takes \
-             four times its size from then on."
-        }
-        Cause::Bank => "The memory keeps a row for each place, full or not.",
-        Cause::KeptTuples => "The miner's tuples of all batches are kept on the card, 24 bytes a triplet.",
-        Cause::KeptGraph => {
-            "A loss or an embedding that is added up or put in a list keeps the graph of its whole step, so memory grows step by step."
-        }
-        Cause::Activations => "The backward pass needs every layer's output of the batch: it grows with the batch and the size of an item.",
-        Cause::Validation => {
-            "Validation runs while the weights, gradients, moments and PyTorch's cache of training are there; without torch.no_grad() it also \
-             keeps every layer's output."
-        }
-        Cause::Fragments => {
-            "PyTorch holds more memory than its tensors take, more than was asked for, but in pieces: sizes that change from batch to batch \
-             leave such gaps."
-        }
-        Cause::OtherProgram => "What PyTorch holds is a small part of the card; the rest is another program's, or an earlier run's that still lives.",
-        Cause::Host => "Each worker of a DataLoader has its own copy of what the dataset touches, and passes batches through shared memory.",
+        Cause::Triplets if facts.says(&["int_max"]) => words::WHY_INT_MAX.to_owned(),
+        Cause::Triplets if setup.miner == "AngularMiner" => words::WHY_ANGULAR_MINER.to_owned(),
+        Cause::Ranking => why_ranking(facts),
+        _ => words_of(cause, setup).why.to_owned(),
     }
-    .to_owned()
 }
 
 fn why_ranking(facts: &Facts) -> String {
@@ -92,135 +27,65 @@ fn why_ranking(facts: &Facts) -> String {
         _ => "with k=None every reference is a neighbour of every query".to_owned(),
     };
     format!(
-        "AccuracyCalculator ranks {how_many}: 12 bytes each, and up to 63 while the metrics are taken (masks, cumulative sums, float64)."
+        "AccuracyCalculator ranks {how_many}: {}",
+        words::RANKING.why
     )
 }
 
 /// Changes in the person's own code, best first.
 pub(super) fn there(cause: Cause, facts: &Facts, setup: &Setup) -> Vec<String> {
-    let texts: &[&str] = match cause {
-        Cause::Triplets if setup.banked => {
-            return vec![
-                format!(
-                    "Lower memory_size: below {} the cube stays under 2^31 cells at a batch of {}.",
-                    grouped((i32::MAX as u64 / setup.anchors.max(1)).isqrt()),
-                    grouped(setup.anchors)
-                ),
-                "Or use a loss of pairs in CrossBatchMemory (ContrastiveLoss, MultiSimilarityLoss) with a miner that lists no triplets \
-                 (MultiSimilarityMiner, BatchHardMiner)."
-                    .to_owned(),
-                "Update PML to 2.5 or later, where INT_MAX is no limit; its list of triplets still is.".to_owned(),
-            ];
-        }
-        Cause::Triplets => &[
-            "Use BatchHardMiner or BatchEasyHardMiner: one triplet an anchor, no list of all.",
-            "Or lower the batch, or rows per class: triplets grow with its cube. TripletMarginLoss(triplets_per_anchor=100) draws some instead.",
-        ],
-        Cause::Joined => &[
-            "Give CrossBatchMemory a miner of triplets that keeps few: miner=BatchHardMiner().",
-            "Or take a loss of pairs, or lower memory_size.",
-        ],
-        Cause::PairsByPairs if setup.mines_triplets() => &[
-            "Give this loss a miner of pairs (MultiSimilarityMiner, PairMarginMiner), or none.",
-            "Or keep TripletMarginLoss with the miner of triplets.",
-        ],
-        Cause::PairsByPairs => &[
-            "Use SupConLoss: the same kind of loss on matrices of batch x references.",
-            "Or call the loss on 32 anchors at a time: loss(emb[i:j], labels[i:j], indices_tuple, ref_emb=emb, ref_labels=labels).",
-            "Or let a miner keep fewer pairs.",
-        ],
-        Cause::Angles => &[
-            "Call AngularLoss without a miner of triplets, on fewer rows of a class.",
-            "Or call it on 32 anchors at a time, with ref_emb and ref_labels.",
-        ],
-        Cause::Pairs => &[
-            "Lower the batch or memory_size: the bytes are their product.",
-            "Or call the loss on part of the anchors at a time, with ref_emb and ref_labels, and backward() for each part.",
-        ],
-        Cause::OwnCopies => &[
-            "Let the miner keep fewer: MultiSimilarityMiner or BatchHardMiner in CrossBatchMemory.",
-            "Or give CrossBatchMemory an enqueue_mask: then nothing is left out, and this tensor is not made.",
-            "Or lower the batch: these bytes grow with its square.",
-        ],
-        Cause::BatchCube => &[
-            "Use a hard miner (BatchHardTripletLoss), which takes batch x batch.",
-            "Or update sentence-transformers: since September 2026 it leaves the cube out. Or lower the batch.",
-        ],
-        Cause::Differences => &[
-            "Use torch.cdist(a, b), or (a*a).sum(1)[:, None] + (b*b).sum(1) - 2 * a @ b.T: rows x rows, without the dimensions.",
-            "Or lower the batch.",
-        ],
-        Cause::Ranking => &[
-            "AccuracyCalculator(k=\"max_bin_count\") gives the same MAP@R, R-precision and precision@1; k=1 is enough for precision@1 alone.",
-            "Name what you need in include=(..): k-means for NMI and AMI is then left out.",
-            "device=torch.device(\"cpu\") moves it off the card, not below these bytes.",
-        ],
-        Cause::Distances if facts.says(&["customknn"]) => &[
-            "CustomKNN(distance, batch_size=256) compares 256 queries at a time, with the same result.",
-        ],
-        Cause::Distances => &[
-            "Compare 1,024 queries at a time and keep topk(k) of each block: for i in range(0, n, 1024): (q[i:i+1024] @ r.T).topk(k).",
-            "Metrics of the first k need no full order: topk in place of argsort. util.semantic_search does so in sentence-transformers.",
-        ],
-        Cause::FaissScratch => &[
-            "Call torch.cuda.empty_cache() before the search, and del what training no longer needs.",
-            "Or res.setTempMemory(64 << 20), or res.noTempMemory(), of one StandardGpuResources that is made once and kept.",
-            "Or search on the CPU: AccuracyCalculator(knn_func=FaissKNN(gpus=None)) with embeddings.cpu(); or CustomKNN(distance, batch_size=256).",
-        ],
-        Cause::FaissIndex => &[
-            "Add all vectors at once, or reserveMemory, so that the buffer does not grow by copies.",
-            "Or keep it in half precision (useFloat16), in shards over the cards, as IVF,PQ, or on the CPU.",
-        ],
-        Cause::Embeddings => &[
-            "Move each batch to the host at once: out.append(model(x).detach().cpu()) under torch.no_grad().",
-            "Or write into one tensor that is made before: out = torch.empty(n, dim).",
-        ],
-        Cause::Gathered => &[
-            "Gather in training only; in validation let each card score its part of the queries, or gather on the CPU (gloo) batch by batch.",
-            "With DistributedLossWrapper(loss, efficient=True) each card compares only its own rows with all.",
-        ],
-        Cause::OneCard => &[
-            "Use DistributedDataParallel, one process a card, and DistributedLossWrapper for the loss.",
-            "Or compute the loss inside of the module, and return that alone.",
-        ],
-        Cause::Head => &[
-            "Learn fewer classes at a time (Partial FC draws some of them), or a smaller embedding_size.",
-            "Or take a loss without a row for each class: MultiSimilarityLoss or SupConLoss with a miner.",
-            "SGD with momentum keeps one copy of the weights less than Adam.",
-        ],
-        Cause::ClassPairs => {
-            &["Leave weight_regularizer out, or regularize a random part of the classes."]
-        }
-        Cause::Moments => &[
-            "Use SGD with momentum for the head: one copy in place of two; or an 8-bit Adam.",
-            "Or a smaller head: fewer classes (Partial FC) or a smaller embedding_size.",
-        ],
-        Cause::Bank => &["Lower memory_size, or embedding_size."],
-        Cause::KeptTuples => &[
-            "Use each tuple in its step, and keep counts: n += len(a). If you need them, .cpu() and int32 first.",
-        ],
-        Cause::KeptGraph => &[
-            "Keep numbers: total += loss.item(), and embeddings as emb.detach().cpu().",
-            "Put validation under torch.no_grad(). What a memory of your own stores, detach().",
-        ],
-        Cause::Activations => &[
-            "Lower the batch; for a loss that needs a large one, embed parts and backpropagate them one by one (GradCache, CachedMultipleNegativesRankingLoss).",
-            "Or use mixed precision, gradient checkpointing, or smaller images or texts.",
-        ],
-        Cause::Validation => &[
-            "with torch.no_grad(): and model.eval() around validation, a smaller batch, and embeddings to .cpu() at once.",
-            "optimizer.zero_grad(set_to_none=True) and torch.cuda.empty_cache() before it.",
-        ],
-        Cause::Fragments => &[
-            "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (before PyTorch 2.1 max_split_size_mb:128).",
-            "Keep sizes the same: drop_last=True, padded lengths; and no empty_cache() in the loop.",
-        ],
-        Cause::OtherProgram => &[
-            "See nvidia-smi for who holds the card, end what is left of earlier runs, or choose another card (CUDA_VISIBLE_DEVICES).",
-        ],
-        Cause::Host => &[
-            "Fewer num_workers, no list of tensors in the dataset (numpy.memmap in place of it), and for containers --shm-size=8g.",
-        ],
+    let texts = match cause {
+        Cause::Triplets if setup.banked => return there_banked(setup),
+        Cause::Distances if facts.says(&["customknn"]) => words::THERE_CUSTOM_KNN,
+        _ => words_of(cause, setup).there,
     };
     texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+/// Changes where the triplets are those of a memory.
+fn there_banked(setup: &Setup) -> Vec<String> {
+    vec![
+        format!(
+            "Lower memory_size: below {} the cube stays under 2^31 cells at a batch of {}.",
+            grouped((i32::MAX as u64 / setup.anchors.max(1)).isqrt()),
+            grouped(setup.anchors)
+        ),
+        "Or use a loss of pairs in CrossBatchMemory (ContrastiveLoss, MultiSimilarityLoss) with a miner that lists no triplets \
+         (MultiSimilarityMiner, BatchHardMiner)."
+            .to_owned(),
+        "Update PML to 2.5 or later, where INT_MAX is no limit; its list of triplets still is.".to_owned(),
+    ]
+}
+
+fn words_of(cause: Cause, setup: &Setup) -> &'static Words {
+    match cause {
+        Cause::Triplets => &words::TRIPLETS,
+        Cause::Joined => &words::JOINED,
+        Cause::PairsByPairs if setup.mines_triplets() => &words::PAIRS_BY_PAIRS_OF_TRIPLETS,
+        Cause::PairsByPairs => &words::PAIRS_BY_PAIRS,
+        Cause::Angles if setup.mines_triplets() => &words::ANGLES_OF_TRIPLETS,
+        Cause::Angles => &words::ANGLES,
+        Cause::Pairs => &words::PAIRS,
+        Cause::OwnCopies => &words::OWN_COPIES,
+        Cause::BatchCube => &words::BATCH_CUBE,
+        Cause::Differences => &words::DIFFERENCES,
+        Cause::Ranking => &words::RANKING,
+        Cause::Distances => &words::DISTANCES,
+        Cause::FaissScratch => &words::FAISS_SCRATCH,
+        Cause::FaissIndex => &words::FAISS_INDEX,
+        Cause::Embeddings => &words::EMBEDDINGS,
+        Cause::Gathered => &words::GATHERED,
+        Cause::OneCard => &words::ONE_CARD,
+        Cause::Head => &words::HEAD,
+        Cause::ClassPairs => &words::CLASS_PAIRS,
+        Cause::Moments => &words::MOMENTS,
+        Cause::Bank => &words::BANK,
+        Cause::KeptTuples => &words::KEPT_TUPLES,
+        Cause::KeptGraph => &words::KEPT_GRAPH,
+        Cause::Activations => &words::ACTIVATIONS,
+        Cause::Validation => &words::VALIDATION,
+        Cause::Fragments => &words::FRAGMENTS,
+        Cause::OtherProgram => &words::OTHER_PROGRAM,
+        Cause::Host => &words::HOST,
+    }
 }

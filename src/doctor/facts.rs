@@ -108,6 +108,34 @@ const APART: [&str; 9] = [
     "Adam",
 ];
 
+/// Words before a name that make it another size's.
+const OTHERS: [&str; 10] = [
+    "mini",
+    "eval",
+    "test",
+    "val",
+    "validation",
+    "max",
+    "min",
+    "image",
+    "input",
+    "evaluation",
+];
+
+/// Words that stand for `=`.
+const MARKS: [&str; 7] = ["is", "of", "was", "to", "about", "around", "size"];
+
+/// Names that are words of their own, and need a mark before their number.
+const NEED_MARKS: [&str; 9] = [
+    "images", "vectors", "queries", "query", "gallery", "corpus", "memory", "batch", "rows",
+];
+
+/// Words before `batch` after which its number counts batches.
+const COUNTS: [&str; 8] = ["at", "in", "after", "until", "of", "epoch", "on", "to"];
+
+/// Units of bytes.
+const UNITS: [&str; 7] = ["gb", "gib", "mb", "mib", "kb", "g", "bytes"];
+
 /// Sizes and words of a text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
@@ -299,83 +327,61 @@ fn names(tokens: &[Token], at: usize) -> Vec<(String, usize)> {
 
 /// `batch_size = 512`, `batch size: 32/64`, `--batch-size 256`, `the batch size is 600`.
 fn named_before(tokens: &[Token], at: usize) -> Option<(Size, u64)> {
-    // Part of a longer name, `eval_batch_size` or `mini-batch size`, is another size.
-    let before = at.checked_sub(1).and_then(|before| tokens.get(before));
-    let other = [
-        "mini",
-        "eval",
-        "test",
-        "val",
-        "validation",
-        "max",
-        "min",
-        "image",
-        "input",
-        "evaluation",
-    ];
-    if let Some(before) = before
-        && (before
-            .word()
-            .is_some_and(|word| other.contains(&word.to_lowercase().as_str()))
-            || (before.is('-') && at >= 2 && tokens[at - 2].word().is_some()))
-    {
+    if is_inside_a_name(tokens, at) {
         return None;
     }
-    for (name, mut next) in names(tokens, at) {
+    let before = at.checked_sub(1).and_then(|before| tokens[before].word());
+    let counts = before.is_some_and(|word| COUNTS.contains(&word.to_lowercase().as_str()));
+    for (name, next) in names(tokens, at) {
         let Some(size) = size_of(&name, &BEFORE) else {
             continue;
         };
-        let is_letter = name.len() == 1;
-        let mut marked = false;
-        for _ in 0..3 {
-            match tokens.get(next) {
-                Some(Token::Mark('=' | ':')) => marked = true,
-                Some(Token::Mark('`' | '*' | '~' | '(')) if !is_letter => {}
-                Some(Token::Word(word))
-                    if !is_letter
-                        && ["is", "of", "was", "to", "about", "around", "size"]
-                            .contains(&word.as_str()) =>
-                {
-                    marked = true;
-                }
-                _ => break,
-            }
-            next += 1;
-        }
-        let number = tokens.get(next).and_then(Token::number);
+        let (marked, next) = mark(tokens, next, name.len() == 1);
         // A bare letter or word needs a mark: `d = 128`, not `step b 3`; a flag and a size with its own name need none.
-        let needs = is_letter
-            || [
-                "images", "vectors", "queries", "query", "gallery", "corpus", "memory", "batch",
-                "rows",
-            ]
-            .contains(&name.as_str());
-        let place = at.checked_sub(1).and_then(|before| tokens[before].word());
-        let counts = place.is_some_and(|word| {
-            ["at", "in", "after", "until", "of", "epoch", "on", "to"]
-                .contains(&word.to_lowercase().as_str())
-        });
+        let needs = name.len() == 1 || NEED_MARKS.contains(&name.as_str());
         if needs && !marked && (name != "batch" || counts) {
             continue;
         }
-        let mut number = whole(number)?;
+        let mut number = whole(tokens.get(next).and_then(Token::number))?;
         if tokens.get(next + 1).is_some_and(|token| token.is('/'))
             && let Some(other) = whole(tokens.get(next + 2).and_then(Token::number))
         {
             number = number.max(other);
         }
         // `memory: 16 GiB` is no count of rows.
-        let unit = tokens
-            .get(next + 1)
-            .and_then(Token::word)
-            .unwrap_or_default()
-            .to_lowercase();
-        if ["gb", "gib", "mb", "mib", "kb", "g", "bytes"].contains(&unit.as_str()) {
-            return None;
-        }
-        return Some((size, number));
+        let unit = tokens.get(next + 1).and_then(Token::word);
+        let unit = unit.unwrap_or_default().to_lowercase();
+        let is_of_bytes = UNITS.contains(&unit.as_str());
+        return (!is_of_bytes).then_some((size, number));
     }
     None
+}
+
+/// Tells if a longer name goes on here, `eval_batch_size` or `mini-batch size`, which is another size.
+fn is_inside_a_name(tokens: &[Token], at: usize) -> bool {
+    let Some(before) = at.checked_sub(1).and_then(|before| tokens.get(before)) else {
+        return false;
+    };
+    let word = before.word().map(str::to_lowercase);
+    word.is_some_and(|word| OTHERS.contains(&word.as_str()))
+        || before.is('-') && at >= 2 && tokens[at - 2].word().is_some()
+}
+
+/// Skips what stands between a name and its number; tells if that marks a size, and gives the place after it.
+fn mark(tokens: &[Token], mut at: usize, is_letter: bool) -> (bool, usize) {
+    let mut marked = false;
+    for _ in 0..3 {
+        match tokens.get(at) {
+            Some(Token::Mark('=' | ':')) => marked = true,
+            Some(Token::Mark('`' | '*' | '~' | '(')) if !is_letter => {}
+            Some(Token::Word(word)) if !is_letter && MARKS.contains(&word.as_str()) => {
+                marked = true;
+            }
+            _ => break,
+        }
+        at += 1;
+    }
+    (marked, at)
 }
 
 /// `120K images`, `10 classes`, `8 GPUs`, `512-dim`, `3 million vectors`.

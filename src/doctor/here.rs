@@ -6,8 +6,8 @@ use super::calls::Value;
 use super::cause::Cause;
 use super::facts::{Facts, Size};
 use super::number::grouped;
+use super::row_tensors::Scored;
 use super::setup::Setup;
-use super::tensors::Scored;
 use crate::base::error::Result;
 use crate::base::forecast::{Forecast, Rate};
 use crate::base::plan::Room;
@@ -53,15 +53,23 @@ impl Work {
         rows > MOST_ROWS || dim > MOST_COLUMNS
     }
 
-    fn plan(&self, room: &Room) -> Result<Forecast> {
+    /// Bytes of the plan in the first of these rooms that it fits, and the place of that room.
+    fn plan(&self, rooms: &[Room]) -> Option<(usize, u64)> {
         let rate = Rate::default();
+        let first = |plan: &dyn Fn(&Room) -> Result<Forecast>| {
+            rooms.iter().enumerate().find_map(|(at, room)| {
+                let forecast = plan(room).ok()?;
+                Some((at, forecast.memory.total_bytes()))
+            })
+        };
         match self {
-            Self::Mining(spec) => spec.plan(room, &rate),
-            Self::Evaluation(spec) => spec.plan(room, &rate),
-            Self::Search(spec) => spec.plan(room, &rate),
+            Self::Mining(spec) => first(&|room| spec.plan(room, &rate)),
+            Self::Evaluation(spec) => first(&|room| spec.plan(room, &rate)),
+            Self::Search(spec) => first(&|room| spec.plan(room, &rate)),
             Self::Training(config, data) => {
-                let dataset = Dataset::sample(data, 0)?;
-                Trainer::plan(room, &dataset, config, &rate)
+                let dataset = Dataset::sample(data, 0).ok()?;
+                let (at, plan) = Trainer::first_fit(rooms, &dataset, config)?;
+                Some((at, plan.total_bytes()))
             }
         }
     }
@@ -76,8 +84,17 @@ fn sized(size: u64) -> usize {
     usize::try_from(size).unwrap_or(usize::MAX)
 }
 
-/// Budget that plans begin with, and the largest that is tried.
-const BUDGETS: [u64; 2] = [256 << 20, 64 << 30];
+/// Budget that plans begin with.
+const BUDGET: u64 = 256 << 20;
+
+/// Budgets that are tried: each twice that before it, up to 64 GiB.
+fn rooms() -> [Room; 9] {
+    std::array::from_fn(|at| Room {
+        free_bytes: BUDGET << at,
+        budget_bytes: BUDGET << at,
+        max_buffer_bytes: u64::MAX,
+    })
+}
 
 /// The same work here, if Nearfar does it.
 pub(super) fn here(cause: Cause, facts: &Facts, setup: &Setup) -> Option<Here> {
@@ -106,28 +123,19 @@ pub(super) fn here(cause: Cause, facts: &Facts, setup: &Setup) -> Option<Here> {
     if work.is_beyond() {
         return None;
     }
-    let mut budget = BUDGETS[0];
-    while budget <= BUDGETS[1] {
-        let room = Room {
-            free_bytes: budget,
-            budget_bytes: budget,
-            max_buffer_bytes: u64::MAX,
-        };
-        if let Ok(forecast) = work.plan(&room) {
-            let more = match budget > BUDGETS[0] {
-                true => format!(" --budget {}MiB", budget >> 20),
-                false => String::new(),
-            };
-            return Some(Here {
-                command: format!("{command}{more}"),
-                plan_bytes: forecast.memory.total_bytes(),
-                budget_bytes: budget,
-                sizes,
-            });
-        }
-        budget *= 2;
-    }
-    None
+    let rooms = rooms();
+    let (at, plan_bytes) = work.plan(&rooms)?;
+    let budget_bytes = rooms[at].budget_bytes;
+    let more = match at {
+        0 => String::new(),
+        _ => format!(" --budget {}MiB", budget_bytes >> 20),
+    };
+    Some(Here {
+        command: format!("{command}{more}"),
+        plan_bytes,
+        budget_bytes,
+        sizes,
+    })
 }
 
 /// Nearfar's settings for the loss and the miner of the text.
@@ -289,6 +297,10 @@ fn training(setup: &Setup, facts: &Facts) -> Option<(Work, String, String)> {
     ];
     for set in &sets {
         config = config.with_set(set).ok()?;
+    }
+    // Of each class there are two rows or more, so that at least half of the classes train.
+    if !Trainer::takes_classes(&config, sized(classes / 2)) {
+        return None;
     }
     let sets = sets.map(|set| format!("--set {set}")).join(" ");
     let command =

@@ -1,7 +1,7 @@
 //! Which tensor ran out of memory? Takes the text of a traceback, or the lines that set up PyTorch Metric Learning, faiss or torch;
 //! gives the tensor, its bytes by shape, the reason, the change there, and the same work here with its plan.
 //!
-//! The rules: `tables` has the signs of each cause, `tensors` its shape and bytes, `advice` its words. What the text does not
+//! The rules: `tables` has the signs of each cause, `tensors` its shape and bytes, `advice` and `words` its words. What the text does not
 //! say is assumed aloud, and a text that none of the rules knows is told so.
 
 mod advice;
@@ -12,11 +12,15 @@ mod frames;
 mod here;
 mod message;
 mod number;
+mod row_tensors;
 mod setup;
+mod shape;
 mod signs;
+mod step_tensors;
 mod tables;
 mod tensors;
 mod tokens;
+mod words;
 
 use serde::Serialize;
 
@@ -25,8 +29,9 @@ use cause::Cause;
 use facts::Facts;
 use number::close;
 use setup::Setup;
+use shape::Tensor;
 use signs::{Sign, signs};
-use tensors::{Tensor, tensor};
+use tensors::tensor;
 
 pub use here::Here;
 

@@ -49,6 +49,14 @@ const MINERS: [&str; 9] = [
     "UniformHistogramMiner",
 ];
 
+/// Phrases of losses over the rows of all cards.
+const GATHERS: [&str; 4] = [
+    "distributedlosswrapper",
+    "distributedminerwrapper",
+    "all_gather",
+    "gather_features",
+];
+
 /// Sizes of a step of training.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Setup {
@@ -101,26 +109,12 @@ impl Setup {
     fn size(&mut self, facts: &Facts) {
         let rows = |shape: &&Vec<u64>| shape.len() == 2 && shape[0] >= 2 && shape[1] >= 2;
         let shape = facts.shapes.iter().find(rows);
-        let cards = facts.size(Size::Cards).filter(|_| {
-            facts.says(&[
-                "distributedlosswrapper",
-                "distributedminerwrapper",
-                "all_gather",
-                "gather_features",
-            ])
-        });
-        let assume = |what: String| self.assumed.borrow_mut().push(what);
-        // A row for each pixel: [b, dim, h, w] with labels of [b, h, w].
-        let pixels = facts.shapes.iter().find_map(|shape| match shape[..] {
-            [b, _, h, w] if facts.shapes.contains(&vec![b, h, w]) => {
-                Some(b.saturating_mul(h).saturating_mul(w))
-            }
-            _ => None,
-        });
-        let batch = pixels.or(facts.size(Size::Batch));
+        let cards = facts.size(Size::Cards).filter(|_| facts.says(&GATHERS));
+        let assume = |what: &str| self.assumed.borrow_mut().push(what.to_owned());
+        let batch = pixels(facts).or(facts.size(Size::Batch));
         let batch = batch.or_else(|| shape.map(|shape| shape[0]));
         let batch = batch.unwrap_or_else(|| {
-            assume("batch 32 is assumed: the text does not say".to_owned());
+            assume("batch 32 is assumed: the text does not say");
             32
         });
         let anchors = batch.saturating_mul(cards.unwrap_or(1));
@@ -131,10 +125,21 @@ impl Setup {
             (false, _) => anchors,
             (true, Some(memory)) => memory.max(anchors),
             (true, None) => {
-                assume("memory_size 1,024 is assumed, PML's default".to_owned());
+                assume("memory_size 1,024 is assumed, PML's default");
                 1024.max(anchors)
             }
         };
+        let same = self.of_a_class(facts, references);
+        let classes = facts.size(Size::Classes);
+        (self.anchors, self.references) = (anchors, references);
+        self.positives = same.saturating_sub(u64::from(!self.banked)).max(1);
+        self.classes = classes.unwrap_or_else(|| references.div_ceil(same)).max(1);
+        self.dim = dim.unwrap_or(128);
+    }
+
+    /// References of one class.
+    fn of_a_class(&self, facts: &Facts, references: u64) -> u64 {
+        let assume = |what: &str| self.assumed.borrow_mut().push(what.to_owned());
         let (per_class, classes) = (facts.size(Size::PerClass), facts.size(Size::Classes));
         let same = match (self.banked, per_class, classes) {
             (false, Some(of_class), _) => of_class,
@@ -143,21 +148,15 @@ impl Setup {
                 references.div_ceil(classes)
             }
             (true, _, None) => {
-                assume("100 classes of one size are assumed: the text does not say".to_owned());
+                assume("100 classes of one size are assumed: the text does not say");
                 references.div_ceil(100)
             }
             (false, None, _) => {
-                assume(
-                    "4 rows of a class in a batch are assumed: the text does not say".to_owned(),
-                );
+                assume("4 rows of a class in a batch are assumed: the text does not say");
                 4
             }
         };
-        let same = same.clamp(1, references.max(1));
-        (self.anchors, self.references) = (anchors, references);
-        self.positives = same.saturating_sub(u64::from(!self.banked)).max(1);
-        self.classes = classes.unwrap_or_else(|| references.div_ceil(same)).max(1);
-        self.dim = dim.unwrap_or(128);
+        same.clamp(1, references.max(1))
     }
 
     /// Triplets of a batch.
@@ -248,6 +247,16 @@ impl Setup {
     pub(super) fn has_head(&self) -> bool {
         is_head(&self.loss)
     }
+}
+
+/// Pixels of a batch, where each has a row: `[b, dim, h, w]` with labels of `[b, h, w]`.
+fn pixels(facts: &Facts) -> Option<u64> {
+    facts.shapes.iter().find_map(|shape| match shape[..] {
+        [b, _, h, w] if facts.shapes.contains(&vec![b, h, w]) => {
+            Some(b.saturating_mul(h).saturating_mul(w))
+        }
+        _ => None,
+    })
 }
 
 /// The class that is meant: `given`, or the last one that the code calls, or that the text names.

@@ -84,80 +84,70 @@ fn by_name(facts: &Facts) -> Vec<Sign> {
 
 /// The innermost frame that makes a tensor.
 fn by_place(facts: &Facts) -> Option<Sign> {
+    let ends_in = |frame: &Frame, cause: Cause, weight: u32| Sign {
+        cause,
+        weight,
+        seen: format!(
+            "the traceback ends in `{}` of {}",
+            name(frame),
+            frame.name()
+        ),
+    };
+    let mut innermost = facts.frames.iter().rev().take(4);
+    let is_backward = innermost.any(|frame| frame.file.contains("autograd/"));
     let mut network: Option<&Frame> = None;
-    let is_backward = facts
-        .frames
-        .iter()
-        .rev()
-        .take(4)
-        .any(|frame| frame.file.contains("autograd/"));
     for frame in facts.frames.iter().rev() {
-        let (file, function) = (frame.file.to_lowercase(), frame.function.to_lowercase());
-        let fits = |part: &str, of: &str| part.is_empty() || of.contains(&part.to_lowercase());
-        let place = PLACES
-            .iter()
-            .find(|(of, name, _)| fits(of, &file) && fits(name, &function));
-        // torch itself says what is done; who asks for it stands further out.
-        let is_torch = file.contains("site-packages/torch/")
-            || file.contains("/torch/nn/")
-            || file.contains("torch/tensor");
-        let code = frame.code.to_lowercase();
-        let line = || {
-            LINES
-                .iter()
-                .find(|(part, _)| code.contains(part))
-                .map(|(_, cause)| *cause)
-        };
-        let found = match place {
-            Some((_, _, cause)) => Some((*cause, 93)),
-            None if is_torch => None,
-            None => line().map(|cause| (cause, 90)).or_else(|| {
-                let is_own = OWN_LOSS
-                    .split(' ')
-                    .any(|part| frame.name().to_lowercase().contains(part));
-                is_own.then_some((Pairs, 86))
-            }),
-        };
-        if let Some((cause, weight)) = found {
+        if let Some((cause, weight)) = made_in(frame) {
             // A network that fails inside of a loop over embeddings is the network.
             if network.is_some() && matches!(cause, Embeddings | Distances | Moments | Ranking) {
                 break;
             }
-            let seen = format!(
-                "the traceback ends in `{}` of {}",
-                name(frame),
-                frame.name()
-            );
-            return Some(Sign {
-                cause: inside(facts, cause),
-                weight,
-                seen,
-            });
+            return Some(ends_in(frame, inside(facts, cause), weight));
         }
-        if network.is_none() && NETWORKS.split(' ').any(|part| file.contains(part)) && !is_backward
-        {
+        if network.is_none() && !is_backward && is_of_network(frame) {
             network = Some(frame);
         }
     }
-    let validates = facts.frames.iter().any(|frame| {
-        let function = frame.function.to_lowercase();
-        VALIDATION
-            .split(' ')
-            .any(|part| function.contains(part) || frame.name().contains(part))
-    });
-    let frame = network?;
-    let cause = if validates { Validation } else { Activations };
-    let weight = 84;
-    let seen = format!(
-        "the traceback ends in `{}` of {}",
-        name(frame),
-        frame.name()
-    );
-    Some(Sign {
-        cause,
-        weight,
-        seen,
-    })
+    let cause = match facts.frames.iter().any(validates) {
+        true => Validation,
+        false => Activations,
+    };
+    Some(ends_in(network?, cause, 84))
+}
+
+/// The tensor that a frame makes, with the weight of its sign.
+fn made_in(frame: &Frame) -> Option<(Cause, u32)> {
+    let (file, function) = (frame.file.to_lowercase(), frame.function.to_lowercase());
+    let fits = |part: &str, of: &str| part.is_empty() || of.contains(&part.to_lowercase());
+    let mut places = PLACES.iter();
+    if let Some((.., cause)) = places.find(|(of, name, _)| fits(of, &file) && fits(name, &function))
+    {
+        return Some((*cause, 93));
+    }
+    // torch itself says what is done; who asks for it stands further out.
+    let torch = ["site-packages/torch/", "/torch/nn/", "torch/tensor"];
+    if torch.iter().any(|part| file.contains(part)) {
+        return None;
+    }
+    let code = frame.code.to_lowercase();
+    if let Some((_, cause)) = LINES.iter().find(|(part, _)| code.contains(part)) {
+        return Some((*cause, 90));
+    }
+    let name = frame.name().to_lowercase();
+    let is_own = OWN_LOSS.split(' ').any(|part| name.contains(part));
+    is_own.then_some((Pairs, 86))
+}
+
+fn is_of_network(frame: &Frame) -> bool {
+    let file = frame.file.to_lowercase();
+    NETWORKS.split(' ').any(|part| file.contains(part))
+}
+
+fn validates(frame: &Frame) -> bool {
+    let function = frame.function.to_lowercase();
+    VALIDATION
+        .split(' ')
+        .any(|part| function.contains(part) || frame.name().contains(part))
 }
 
 fn name(frame: &Frame) -> &str {

@@ -19,7 +19,7 @@ use crate::model::optimizer::{Labels, Rule};
 use crate::rules::losses::{ProxyStart, ProxyTerms};
 
 /// The most proxies of a loss.
-const MOST: usize = 1 << 17;
+pub(crate) const MOST_PROXIES: usize = 1 << 17;
 
 const PARAMETERS: &str = "proxies.parameters";
 const GRADIENT: &str = "proxies.gradient";
@@ -72,11 +72,11 @@ impl ProxySpec {
     /// # Errors
     /// [`Error::Config`], with the numbers.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.count() <= MOST {
+        if self.count() <= MOST_PROXIES {
             return Ok(());
         }
         Err(Error::Config(format!(
-            "loss.name: {} proxies for each of {} classes are {}, and a loss has {MOST} at most: use fewer for each class, or a \
+            "loss.name: {} proxies for each of {} classes are {}, and a loss has {MOST_PROXIES} at most: use fewer for each class, or a \
              loss without proxies",
             self.terms.per_class,
             self.classes.len(),

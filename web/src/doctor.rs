@@ -1,12 +1,18 @@
 //! The memory doctor: a place for a traceback, and the tensor that it names.
 
+use std::time::Duration;
+
 use leptos::prelude::*;
 use nearfar::diagnose;
+
+/// Time without a key after which a text is read.
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// Text area for a traceback, or for the lines that set up PML, faiss or torch, and the answer.
 #[component]
 pub(crate) fn Doctor() -> impl IntoView {
     let text = RwSignal::new(String::new());
+    let mut read = debounce(PAUSE, move |value| text.set(value));
     let answer = move || {
         let text = text.read();
         let lines = (!text.trim().is_empty()).then(|| diagnose(&text).lines());
@@ -21,7 +27,7 @@ pub(crate) fn Doctor() -> impl IntoView {
             </label>
             <textarea
                 id="doctor-text" data-testid="doctor-text" rows="6" spellcheck="false"
-                on:input=move |event| text.set(event_target_value(&event))
+                on:input=move |event| read(event_target_value(&event))
             ></textarea>
             <dl class="answer" data-testid="doctor-answer" aria-live="polite">{answer}</dl>
         </details>

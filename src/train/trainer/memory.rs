@@ -111,7 +111,7 @@ impl Sizes {
 
     /// The plan with whole batches if there is one that fits, else with batches in chunks. In either case with all features on the
     /// engine, or else with those of the next rows only; without the linear baseline if neither fits.
-    fn fit_in(&self, room: &Room, dataset: &Dataset) -> Result<Fit> {
+    pub(super) fn fit_in(&self, room: &Room, dataset: &Dataset) -> Result<Fit> {
         let mut refused = None;
         for chunked in [false, true] {
             for linear in [self.linear.clone(), Err(Unfit::NoMemory)] {

@@ -12,6 +12,7 @@ use crate::base::forecast::{Forecast, MiningMethod, Rate};
 use crate::base::plan::{MemoryPlan, Room};
 use crate::data::{Dataset, Labelled, Side};
 use crate::engine::Engine;
+use crate::model::proxies::MOST_PROXIES;
 use crate::rules::config::TrainConfig;
 use crate::rules::losses::Loss;
 use crate::rules::pml::{pml_bytes, pml_pair_bytes, pml_proxy_bytes};
@@ -97,6 +98,26 @@ impl Trainer {
         }
         let triplets = anchors.saturating_mul(positives * references.saturating_sub(same));
         pml_bytes(anchors, references, triplets)
+    }
+
+    /// Memory of a run in the first of these rooms that it fits, and the place of that room; the rows are dealt to sides once for
+    /// all rooms. None if it fits none, or if the settings do not suit the data.
+    pub(crate) fn first_fit(
+        rooms: &[Room],
+        dataset: &Dataset,
+        config: &TrainConfig,
+    ) -> Option<(usize, MemoryPlan)> {
+        let setup = Setup::new(dataset, config).ok()?;
+        rooms.iter().enumerate().find_map(|(at, room)| {
+            let fit = setup.sizes.fit_in(room, dataset).ok()?;
+            Some((at, fit.plan))
+        })
+    }
+
+    /// Tells if the loss takes so many classes: it may learn proxies of each.
+    pub(crate) fn takes_classes(config: &TrainConfig, classes: usize) -> bool {
+        let proxies = config.loss.proxies();
+        proxies.is_none_or(|proxies| proxies.per_class.saturating_mul(classes) <= MOST_PROXIES)
     }
 
     /// Forecasts a part of a run; the memory is that of the whole run.
