@@ -7,7 +7,8 @@ use crate::base::plan::MemoryPlan;
 use crate::engine::{Commands, DeviceVec, Workspace};
 use crate::kernels::ranks::{SEGMENT, Scratch};
 use crate::kernels::triplet_margin::{self, Parts, part_stride};
-use crate::mining::row_pass::{BlockInputs, BlockSizes, RowPass, RowWork};
+use crate::mining::row_pass::{BlockInputs, BlockSizes, RowPass};
+use crate::mining::row_work::RowWork;
 use crate::rules::mining_rule::{Cost, MiningRule, Round, RowRule, RowsMined};
 
 const THRESHOLDS: &str = "ranks.thresholds";
