@@ -1,4 +1,4 @@
-//! Frames of a traceback, as Python and IPython print them.
+//! Frames of a traceback, as Python and `IPython` print them.
 
 /// A line of a traceback that names a place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -54,7 +54,7 @@ test("sizes alone give memory, time and PML's share, by a link, and nothing runs
     await page.set("Memory rows", "0");
     await page.page.waitForFunction((pml) => Number(document.querySelector("[data-testid=forecast-pml]").dataset.bytes) < pml / 1000, pml);
     // What does not fit is refused by its numbers.
-    await page.set("Budget, MiB", "2");
+    await page.set("Budget, MiB", "1");
     await page.says("forecast", /This run cannot start/);
     await page.set("Budget, MiB", "256");
     // Nothing runs.

@@ -11,7 +11,7 @@ pub(super) enum Value {
     U(u32),
     F(f32),
     /// A vector, an array or a struct.
-    Many(Vec<Value>),
+    Many(Vec<Self>),
     At(Place),
 }
 
