@@ -8,7 +8,7 @@ use super::{
 use crate::cpu;
 use crate::engine::{Commands, DeviceVec};
 
-/// One workgroup per [`COLUMNS`] vec4s of a row.
+/// One workgroup per `COLUMNS` vec4s of a row.
 pub static MEAN: Kernel = Kernel {
     name: "drift.mean",
     entry: "mean",

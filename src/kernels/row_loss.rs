@@ -46,7 +46,7 @@ pub static REDUCE: Kernel = Kernel {
     ..COUNT
 };
 
-/// [`REDUCE`] with 64 invocations, for rows of [`FEW_REFERENCES`] at most.
+/// [`REDUCE`] with 64 invocations, for rows of `FEW_REFERENCES` at most.
 pub static REDUCE_FEW: Kernel = Kernel {
     name: "row_loss.reduce_few",
     workgroup_size: 64,

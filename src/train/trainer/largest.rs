@@ -33,7 +33,7 @@ impl Setup {
     /// The plan that fits the room.
     ///
     /// # Errors
-    /// As [`Sizes::fit`]; the refusal names the largest values that fit.
+    /// As `Sizes::fit`; the refusal names the largest values that fit.
     pub(super) fn fit(&self, room: &Room, dataset: &Dataset, config: &TrainConfig) -> Result<Fit> {
         self.sizes.fit(room, dataset).map_err(|mut refused| {
             let fits = self.largest(room, dataset, config);
