@@ -1,6 +1,5 @@
 //! [`RowPass`]: mining by rows ([`crate::MiningMethod::Rows`]), a block of anchors at a time: their similarities to all references, the
 //! pairs that a miner keeps, the loss of those triplets or pairs, and its gradient. Holds the buffers.
-//!
 //! A loss of triplets takes one round over the blocks, [`RowPass::mine`]. A loss of pairs takes two, as it is divided by counts of
 //! the whole batch: [`RowPass::reduce`], then [`RowPass::slopes`]; lifted structure takes [`RowPass::settle`] between them.
 
