@@ -24,18 +24,21 @@ pub enum Error {
     #[error("{0}")]
     Config(String),
     /// The work does not fit the memory budget; nothing was started.
-    #[error("{over}: {how}")]
+    #[error("{over}: {how}{}", with(fits))]
     Refused {
         /// The bytes asked for and the bytes that are free.
         over: OverBudget,
         /// The change that would make it fit.
         how: String,
+        /// Settings with the largest value that fits, each by itself, where the plan found some.
+        fits: Vec<(&'static str, usize)>,
     },
     /// One buffer is larger than the device can bind; nothing was started.
     #[error(
-        "\"{label}\" needs {}, this device binds at most {}: {how}",
+        "\"{label}\" needs {}, this device binds at most {}: {how}{}",
         bytes.rounded_up(),
-        limit.rounded_down()
+        limit.rounded_down(),
+        with(fits)
     )]
     TooLarge {
         /// The buffer.
@@ -46,6 +49,8 @@ pub enum Error {
         limit: Bytes,
         /// The change that would make it fit.
         how: String,
+        /// As of [`Error::Refused`].
+        fits: Vec<(&'static str, usize)>,
     },
     /// The system refused memory that the budget allows; nothing was started.
     #[error(
@@ -105,6 +110,18 @@ pub enum Cure {
     Missing,
     /// The marks in its numbers: see [`crate::Marks`].
     Marks,
+}
+
+/// The settings that fit, behind a refusal's advice.
+fn with(fits: &[(&str, usize)]) -> String {
+    let set: Vec<String> = fits
+        .iter()
+        .map(|(setting, value)| format!("{setting}={value}"))
+        .collect();
+    match set.is_empty() {
+        true => String::new(),
+        false => format!("; it fits with {}", set.join(", or with ")),
+    }
 }
 
 impl Error {

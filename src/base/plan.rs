@@ -114,6 +114,7 @@ impl MemoryPlan {
                     budget_bytes: room.budget_bytes,
                 },
                 how: how.replacen(RAISE, &format!("{RAISE} to {}", enough.rounded_up()), 1),
+                fits: Vec::new(),
             });
         }
         let too_large = self
@@ -126,6 +127,7 @@ impl MemoryPlan {
                 bytes: Bytes(buffer.bytes),
                 limit: Bytes(room.max_buffer_bytes),
                 how: how.to_owned(),
+                fits: Vec::new(),
             }),
             None => Ok(()),
         }

@@ -45,7 +45,8 @@ pub(super) struct Sizes {
     data: Option<String>,
     #[command(flatten)]
     columns: ColumnOptions,
-    /// Rows that are chosen, seeded, and compared with each other; 0 is all
+    /// Rows that are chosen, seeded, and compared with each other; 0 is all, which classes of few rows want: a row whose class has
+    /// no other among the chosen does not count
     #[arg(long, value_name = "ROWS", default_value_t = 10_000)]
     rows: usize,
     #[command(flatten)]

@@ -92,23 +92,23 @@ impl Diagnosis {
             lines.push(("At peak", text));
         }
         if let Some(asked) = self.asked_bytes {
-            lines.push(("Asked", format!("{}, by the message", size(asked))));
+            lines.push(("Asked for", format!("{}, by the message", size(asked))));
         }
         lines.extend(self.assumed.iter().map(|what| ("Assumed", what.clone())));
         if !self.why.is_empty() {
-            lines.push(("Seen", self.seen.clone()));
+            lines.push(("Sign", self.seen.clone()));
             lines.push(("Why", self.why.clone()));
         }
-        lines.extend(self.there.iter().map(|change| ("There", change.clone())));
+        lines.extend(self.there.iter().map(|change| ("Change", change.clone())));
         if let Some(here) = &self.here {
             let plan = Bytes(here.plan_bytes).rounded_up();
-            lines.push(("Here", here.command.clone()));
+            lines.push(("Nearfar", here.command.clone()));
             lines.push(("", format!("{plan} planned, for {}", here.sizes)));
         }
         for other in &self.also {
             let bytes = other.bytes.map(|bytes| format!(", {}", size(bytes)));
             let text = format!("{}{}", other.tensor, bytes.unwrap_or_default());
-            lines.push(("Or", text));
+            lines.push(("Perhaps", text));
         }
         lines
     }

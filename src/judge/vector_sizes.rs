@@ -11,7 +11,7 @@ use crate::base::plan::Room;
 use crate::data::RowSource;
 use crate::engine::Engine;
 use crate::search::evaluation::{EvaluationSpec, evaluate_each};
-use crate::search::metrics::{Metrics, QueryScore};
+use crate::search::metrics::{Judged, QueryScore};
 use crate::search::rows::{Rows, choose};
 
 /// Fewest numbers that vectors are cut to.
@@ -205,7 +205,8 @@ pub fn plan_vector_sizes(
     rate: &Rate,
 ) -> Result<Forecast> {
     let rows = choose(labels.len(), most, 0).len();
-    let all = EvaluationSpec::of_names(labels, dim, rows);
+    // Rows of bits are the widest.
+    let all = EvaluationSpec::of_names(labels, dim + even_out(dim).len(), rows);
     let spec = EvaluationSpec {
         references: rows,
         positives: all.positives.min(rows),
@@ -248,13 +249,17 @@ pub async fn vector_sizes(
     reserve(&mut whole, (chosen.len() * dim) as u64, "the rows")?;
     rows.rows.read(&chosen, &mut whole).await?;
     let all = VectorSizes::tried(dim);
-    let mut first: Option<Scored> = None;
+    let mut first: Option<Judged> = None;
     let mut sizes = Vec::new();
     for (done, (kept, format)) in all.iter().copied().enumerate() {
         let mut cut = Vec::new();
         reserve(&mut cut, (chosen.len() * kept) as u64, "a copy of the rows")?;
         cut.extend(whole.chunks_exact(dim).flat_map(|row| &row[..kept]));
-        let scored = Scored::of(engine, &format.stored(cut, kept)?, &labels).await?;
+        let stored = Rows {
+            rows: &format.stored(cut, kept)?,
+            labels: &labels,
+        };
+        let scored = evaluate_each(engine, stored).await?;
         let baseline = first.get_or_insert_with(|| scored.clone());
         sizes.push(baseline.beside(&scored, kept, format));
         progress(done as u64 + 1, all.len() as u64);
@@ -269,19 +274,7 @@ pub async fn vector_sizes(
     })
 }
 
-/// Scores of rows, and of each query among them.
-#[derive(Clone, Debug)]
-struct Scored {
-    metrics: Metrics,
-    queries: Vec<QueryScore>,
-}
-
-impl Scored {
-    async fn of(engine: &Engine, rows: &RowSource, labels: &[String]) -> Result<Self> {
-        let (metrics, queries) = evaluate_each(engine, Rows { rows, labels }).await?;
-        Ok(Self { metrics, queries })
-    }
-
+impl Judged {
     /// Standard errors of both scores over the queries.
     fn errors(&self) -> [f64; 2] {
         let precisions = self

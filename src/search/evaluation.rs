@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::engine::pace::{Pace, Slices};
 use crate::kernels;
 use crate::model::unit_rows::UnitRows;
-use crate::search::metrics::{Metrics, QueryScore, Retrieval, RetrievalSum};
+use crate::search::metrics::{Judged, Retrieval, RetrievalSum};
 use crate::search::rows::{Classes, Rows, numbered};
 use buffers::ADVICE;
 
@@ -117,16 +117,17 @@ fn grouped(groups: [&[String]; 2]) -> [Vec<u32>; 2] {
 }
 
 /// Scores embeddings against each other, and gives the score of each query beside the means: class by class, as numbered by name.
-pub(crate) async fn evaluate_each(
-    engine: &Engine,
-    rows: Rows<'_>,
-) -> Result<(Metrics, Vec<QueryScore>)> {
+pub(crate) async fn evaluate_each(engine: &Engine, rows: Rows<'_>) -> Result<Judged> {
     let sum = RetrievalSum::default().keep_queries();
     let unheard = &mut |_, _| {};
     let (mut sum, names) = sums(engine, rows, None, None, sum, 0, unheard).await?;
     let queries = sum.take_queries();
     let retrieval = finish(sum, &names, false)?;
-    Ok((retrieval.metrics, queries))
+    Ok(Judged {
+        metrics: retrieval.metrics,
+        over_classes: retrieval.over_classes,
+        queries,
+    })
 }
 
 /// Scores embeddings by ranks up to the larger of `depth` and R.

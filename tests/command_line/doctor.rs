@@ -24,8 +24,8 @@ fn doctor_reads_a_file_and_standard_input() {
         "Tensor    matrices of batch x references in ContrastiveLoss",
         "Bytes     512 x 65,536 x 4 bytes = 128 MiB",
         "At peak   1 GiB",
-        "There     Lower the batch or memory_size",
-        "Here      nearfar loss --embeddings batch.npy",
+        "Change    Lower the batch or memory_size",
+        "Nearfar   nearfar loss --embeddings batch.npy",
     ] {
         assert!(text.contains(part), "{part} is not in {text}");
     }

@@ -266,7 +266,7 @@ fn a_batch_that_no_chunk_makes_fit_is_refused_with_a_budget_that_will_do() {
     let room = room(EngineKind::Cpu, 256 * MIB);
     let smallest = least(room, &dataset, &config, |_| true);
     let refused = planned(room, smallest - 16, &dataset, &config).expect_err("does not fit");
-    let Error::Refused { over, how } = refused else {
+    let Error::Refused { over, how, .. } = refused else {
         panic!("{refused}");
     };
     assert!(over.needs_bytes > over.free_bytes);

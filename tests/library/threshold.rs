@@ -247,7 +247,7 @@ fn what_does_not_fit_is_refused_with_the_numbers_and_the_plan_says_the_same() {
     let base = open(EngineKind::Cpu, 1 << 20).ledger().live_bytes();
     let engine = open(EngineKind::Cpu, base + (8 << 10));
     let error = find(&engine, &rows.set(), None, at_rate(0.01)).expect_err("is refused");
-    let Error::Refused { over, how } = &error else {
+    let Error::Refused { over, how, .. } = &error else {
         panic!("{error}");
     };
     assert_eq!(

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use nearfar::{
     Baseline, Checkpoint, Columns, CompareConfig, CompareForecast, CompareReport, Compared, Cure,
-    DataReport, DeviceInfo, EngineKind, Evaluation, FullEvaluation, HardestTriplets, MemoryAge,
-    MemoryReport, Missing, Neighbourhood, Origin, PairHistogram, Piece, Reason, RowsOf,
+    DataReport, DeviceInfo, EngineKind, Error, Evaluation, FullEvaluation, HardestTriplets,
+    MemoryAge, MemoryReport, Missing, Neighbourhood, Origin, PairHistogram, Piece, Reason, RowsOf,
     RowsToCheck, Scores, SelfTest, Side, StepReport, TableColumn, ThresholdReport, TrainConfig,
     Warning, Working,
 };
@@ -367,6 +367,21 @@ pub(crate) struct Refusal {
     pub(crate) message: String,
     /// Settings with the largest value with which the run fits, each by itself.
     pub(crate) fits: Vec<(String, u64)>,
+}
+
+impl Refusal {
+    /// The reason by itself: the page has a button for each setting that fits.
+    pub(crate) fn of(mut error: Error) -> Self {
+        let found = match &mut error {
+            Error::Refused { fits, .. } | Error::TooLarge { fits, .. } => std::mem::take(fits),
+            _ => Vec::new(),
+        };
+        let named = |(setting, value): (&str, usize)| (setting.to_owned(), value as u64);
+        Self {
+            message: error.to_string(),
+            fits: found.into_iter().map(named).collect(),
+        }
+    }
 }
 
 /// Forecast of a run's memory and time.

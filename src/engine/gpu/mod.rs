@@ -98,6 +98,7 @@ impl Gpu {
                     .map_err(|over| Error::Refused {
                         over,
                         how: "raise the budget".to_owned(),
+                        fits: Vec::new(),
                     })?;
             Ok::<_, Error>(GpuVec::new(&device, &returned, reservation, label, usage))
         };

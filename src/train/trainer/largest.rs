@@ -1,6 +1,5 @@
 //! What would fit? For a run that is refused, the largest value of each setting with which it fits, all others as they are: by the plan.
 
-use super::Trainer;
 use super::memory::Fit;
 use super::setup::Setup;
 use crate::base::error::{Error, Result};
@@ -11,44 +10,21 @@ use crate::rules::config::TrainConfig;
 /// Settings whose size a run's memory follows.
 const SETTINGS: [&str; 3] = ["memory_size", "batch_size", "embedding_size"];
 
-impl Trainer {
-    /// Settings whose size makes this run too large for the room, each with the largest value that fits beside all others as they are.
-    /// A setting that no value helps is left out; of a run that fits, all are.
-    pub fn largest(
-        room: &Room,
-        dataset: &Dataset,
-        config: &TrainConfig,
-    ) -> Vec<(&'static str, usize)> {
-        let Ok(setup) = Setup::new(dataset, config) else {
-            return Vec::new();
-        };
-        match setup.sizes.fit(room, dataset) {
-            Ok(_) => Vec::new(),
-            Err(_) => setup.largest(room, dataset, config),
-        }
-    }
-}
-
 impl Setup {
     /// The plan that fits the room.
     ///
     /// # Errors
-    /// As `Sizes::fit`; the refusal names the largest values that fit.
+    /// As `Sizes::fit`; the refusal has the settings that fit.
     pub(super) fn fit(&self, room: &Room, dataset: &Dataset, config: &TrainConfig) -> Result<Fit> {
         self.sizes.fit(room, dataset).map_err(|mut refused| {
-            let fits = self.largest(room, dataset, config);
-            if let Error::Refused { how, .. } | Error::TooLarge { how, .. } = &mut refused
-                && !fits.is_empty()
-            {
-                let set = fits.iter().map(|(name, value)| format!("{name}={value}"));
-                let set: Vec<String> = set.collect();
-                how.push_str(&format!("; it fits with {}", set.join(", or with ")));
+            if let Error::Refused { fits, .. } | Error::TooLarge { fits, .. } = &mut refused {
+                *fits = self.largest(room, dataset, config);
             }
             refused
         })
     }
 
-    /// Of a run that does not fit, as [`Trainer::largest`].
+    /// Of a run that does not fit, each setting that helps with the largest value that fits; one that no value helps is left out.
     fn largest(
         &self,
         room: &Room,
@@ -59,7 +35,7 @@ impl Setup {
             let config = config.with_set(&format!("{name}={value}"));
             config.is_ok_and(|config| {
                 self.sizes_with(dataset, &config)
-                    .is_ok_and(|sizes| sizes.fits(room, dataset))
+                    .is_ok_and(|sizes| sizes.fit_in(room, dataset).is_ok())
             })
         };
         let of = |name: &'static str| {

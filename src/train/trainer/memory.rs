@@ -104,11 +104,6 @@ impl Sizes {
         fit.map_err(|refused| self.advised(refused, room, dataset))
     }
 
-    /// Tells if there is a plan that fits the room.
-    pub(super) fn fits(&self, room: &Room, dataset: &Dataset) -> bool {
-        self.fit_in(room, dataset).is_ok()
-    }
-
     /// The plan with whole batches if there is one that fits, else with batches in chunks. In either case with all features on the
     /// engine, or else with those of the next rows only; without the linear baseline if neither fits.
     pub(super) fn fit_in(&self, room: &Room, dataset: &Dataset) -> Result<Fit> {
@@ -244,11 +239,11 @@ impl Sizes {
 
     /// Adds to a refusal the smallest budget that would do, in whole MiB.
     fn advised(&self, refused: Error, room: &Room, dataset: &Dataset) -> Error {
-        let Error::Refused { over, .. } = &refused else {
+        let Error::Refused { over, fits, .. } = &refused else {
             return refused;
         };
         let used = room.budget_bytes - room.free_bytes;
-        let fits = |mebibytes: u64| {
+        let would = |mebibytes: u64| {
             let budget_bytes = mebibytes.saturating_mul(1 << 20);
             let room = Room {
                 free_bytes: budget_bytes.saturating_sub(used),
@@ -260,12 +255,12 @@ impl Sizes {
         let needs_bytes = over.needs_bytes.saturating_add(used);
         let (mut low, mut high) = (room.budget_bytes >> 20, needs_bytes.div_ceil(1 << 20));
         // If one buffer is larger than the device binds, no budget helps.
-        if !fits(high) {
+        if !would(high) {
             return refused;
         }
         while low + 1 < high {
             let middle = low.midpoint(high);
-            if fits(middle) {
+            if would(middle) {
                 high = middle;
             } else {
                 low = middle;
@@ -275,8 +270,8 @@ impl Sizes {
         let how = smallest
             .advice()
             .replacen("the budget", &format!("the budget to {high} MiB"), 1);
-        let over = over.clone();
-        Error::Refused { over, how }
+        let (over, fits) = (over.clone(), fits.clone());
+        Error::Refused { over, how, fits }
     }
 
     /// Floats of each group of learned parameters, of which the head has `parameters`.

@@ -59,13 +59,7 @@ impl Core {
                     .map_or_else(String::new, |chunk| format!("{chunk}.")),
             }
         });
-        let forecast = forecast.map_err(|error| Refusal {
-            message: error.to_string(),
-            fits: Trainer::largest(&room, data, config)
-                .into_iter()
-                .map(|(setting, value)| (setting.to_owned(), value as u64))
-                .collect(),
-        });
+        let forecast = forecast.map_err(Refusal::of);
         self.say(&Event::Forecast(forecast));
     }
 
