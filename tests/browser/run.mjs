@@ -3,8 +3,8 @@
 import { spawn } from "node:child_process";
 import { readdirSync } from "node:fs";
 
-// These hold something to a time, or fill the machine: they run alone, after the others.
-const alone = ["bench", "checkpoints", "engines", "gibibyte", "large", "soak", "stops"].map((name) => `${name}.test.mjs`);
+// These hold something to a time, fill the machine, or count its workers: they run alone, after the others.
+const alone = ["bench", "checkpoints", "engines", "gibibyte", "large", "soak", "stops", "threads"].map((name) => `${name}.test.mjs`);
 
 const chosen = process.argv.slice(2);
 const files = readdirSync(".").filter((file) => file.endsWith(".test.mjs") && (chosen.length === 0 || chosen.some((name) => file.startsWith(name))));

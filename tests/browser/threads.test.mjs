@@ -89,7 +89,7 @@ test("where a GPU computes, or no memory may be shared, the page fetches the cor
   site.close();
 });
 
-/** Threads of workers that a browser has. */
+/** Threads of workers that the browsers of this machine have: no other test may run one. */
 function workers() {
   const comm = (file) => {
     try {

@@ -11,7 +11,7 @@ use crate::rules::arguments::{Argument, Part};
 pub struct Sgd {
     /// Learning rate of the head; that of proxies and of a learned boundary is the loss's.
     pub lr: f64,
-    /// Part of the running sum that the next step keeps; 0 holds no sum, in memory neither.
+    /// Part of the running sum that the next step keeps; 0 holds no sum, and takes no memory for one.
     pub momentum: f64,
     /// Looks ahead by one step of the momentum, which must be above 0.
     pub nesterov: bool,

@@ -17,7 +17,7 @@ pub(crate) const LEARNING: [Knob; 20] = [
         key: "optimizer.momentum",
         label: "Momentum",
         pml: "torch.optim.SGD(momentum)",
-        help: "The part of the steps before that each step keeps, such as 0.9. With 0 nothing is kept, in memory neither.",
+        help: "The part of the steps before that each step keeps, such as 0.9. With 0 nothing is kept, and no memory is taken.",
         entry: Entry::Number("0.05"),
     },
     Knob {
