@@ -126,7 +126,7 @@ fn Imagined(state: State, session: Session) -> impl IntoView {
         <div class="controls" hidden=move || sizes.read().is_none()>
             {size(0, "Rows")} {size(1, "Features")} {size(2, "Classes")}
             <p class="summary">"What a run on such data would take stands above the map, for any settings below. The page's link carries it."</p>
-            <Doctor/>
+            <Doctor state session/>
         </div>
     }
 }

@@ -3,21 +3,25 @@
 use std::time::Duration;
 
 use leptos::prelude::*;
-use nearfar::diagnose;
+
+use crate::protocol::Command;
+use crate::session::Session;
+use crate::state::State;
 
 /// Time without a key after which a text is read.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Text area for a traceback, or for the lines that set up PML, faiss or torch, and the answer.
 #[component]
-pub(crate) fn Doctor() -> impl IntoView {
-    let text = RwSignal::new(String::new());
-    let mut read = debounce(PAUSE, move |value| text.set(value));
+pub(crate) fn Doctor(state: State, session: Session) -> impl IntoView {
+    let mut read = debounce(PAUSE, move |text: String| match text.trim().is_empty() {
+        true => state.diagnosed.set(Vec::new()),
+        false => session.send(&Command::Diagnose(text), &[]),
+    });
+    let line = |(heading, line)| view! { <dt>{heading}</dt><dd>{line}</dd> };
     let answer = move || {
-        let text = text.read();
-        let lines = (!text.trim().is_empty()).then(|| diagnose(&text).lines());
-        let line = |(heading, line)| view! { <dt>{heading}</dt><dd>{line}</dd> };
-        lines.map(|lines| lines.into_iter().map(line).collect_view())
+        let lines = state.diagnosed.get();
+        lines.into_iter().map(line).collect_view()
     };
     view! {
         <details data-testid="doctor">

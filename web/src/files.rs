@@ -126,6 +126,22 @@ impl Files<'_> {
         }
     }
 
+    /// Names the tensor that a script ran out of memory with, in lines with their headings.
+    ///
+    /// # Errors
+    /// [`Error::Data`] if the worker could not be loaded or crashed.
+    pub(crate) async fn diagnose(&self, text: String) -> Result<Vec<(String, String)>> {
+        let reader = Work::Reads("the text");
+        match self
+            .ask(&Asked::Diagnose { text }, &Array::new(), reader)
+            .await?
+            .0
+        {
+            Answer::Diagnosed(lines) => Ok(lines),
+            _ => Err(reader.missing()),
+        }
+    }
+
     /// Starts the worker, asks it, and ends it; returns the answer, and the buffer that came with it.
     async fn ask(&self, asked: &Asked, parts: &Array, work: Work<'_>) -> Result<(Answer, JsValue)> {
         let (worker, mut messages) = start(self.scope).ok_or_else(|| work.missing())?;

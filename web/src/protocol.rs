@@ -46,6 +46,8 @@ pub(crate) enum Command {
     },
     /// Reads the checkpoint of an exported run; its file comes with the message.
     OpenSaved,
+    /// Names the tensor that ran out of memory, from this traceback or the lines of a setup.
+    Diagnose(String),
     /// Forecasts a run with these settings, while none is under way.
     Forecast {
         /// Its settings.
@@ -275,6 +277,8 @@ pub(crate) enum Event {
     },
     /// An exported run that can be resumed: beside it comes its checkpoint.
     SavedRun(Box<Offer>),
+    /// Answers [`Command::Diagnose`]: lines, each with its heading.
+    Diagnosed(Vec<(String, String)>),
     /// An exported run cannot be opened, and why.
     NotOpened(String),
     /// The run as it is now: beside it comes its checkpoint.

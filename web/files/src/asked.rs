@@ -46,6 +46,11 @@ pub(crate) enum Asked {
         /// The piece.
         piece: Piece,
     },
+    /// Names the tensor that a text's script ran out of memory with.
+    Diagnose {
+        /// A traceback, or the lines of a setup.
+        text: String,
+    },
 }
 
 /// Message of a refusal, and the choice that would make the file readable.
@@ -69,4 +74,6 @@ pub(crate) enum Answer {
     SavedRun(Result<(), String>),
     /// Answers [`Asked::Make`]: the file's name, with its bytes in a buffer, or why there is no file.
     Made(Result<String, String>),
+    /// Answers [`Asked::Diagnose`]: the lines, each with its heading.
+    Diagnosed(Vec<(String, String)>),
 }

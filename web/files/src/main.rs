@@ -1,6 +1,6 @@
-//! Reads and writes files in a worker of its own: every format of rows and labels, and every piece of an exported run. The page's
-//! worker fetches this wasm with the first file, asks each such worker one question and ends it. That frees its memory; and if a
-//! file crashes it, nothing else falls.
+//! Reads and writes files in a worker of its own: every format of rows and labels, every piece of an exported run, and tracebacks. The
+//! page's worker fetches this wasm with the first of them, asks each such worker one question and ends it. That frees its memory; and if
+//! a file crashes it, nothing else falls.
 #![cfg(target_arch = "wasm32")]
 
 mod asked;
@@ -10,7 +10,8 @@ use asked::{Answer, Asked, CODE, Read, Refused};
 use js_sys::{Array, Float32Array, JsString, Uint8Array};
 use nearfar::{
     Choice, Columns, Error, Format, Hdf5File, Labelled, Labels, Missing, NamedFile, ParquetFile,
-    Piece, Result, Results, Table, TableReader, Taken, TakenFile, Working, archive, saved_run,
+    Piece, Result, Results, Table, TableReader, Taken, TakenFile, Working, archive, diagnose,
+    saved_run,
 };
 use wasm_bindgen::prelude::*;
 use web_sys::{Blob, DedicatedWorkerGlobalScope, File, FileReaderSync, MessageEvent};
@@ -91,6 +92,11 @@ fn answer(scope: &DedicatedWorkerGlobalScope, question: Asked, parts: &Array) {
                 .map(|file| file.path)
                 .map_err(|error| error.to_string());
             post(scope, &Answer::Made(name), bytes);
+        }
+        (Asked::Diagnose { text }, None) => {
+            let lines = diagnose(&text).lines().into_iter();
+            let lines = lines.map(|(heading, line)| (heading.to_owned(), line));
+            post(scope, &Answer::Diagnosed(lines.collect()), None);
         }
         _ => {}
     }

@@ -91,6 +91,7 @@ impl State {
             Event::Threshold(found) => self.threshold.set(threshold::Shown::of(found)),
             Event::CanGoOn(offers, own) => self.take_offers(offers, own),
             Event::NotSaved(why) => self.unsaved.set(why),
+            Event::Diagnosed(lines) => self.diagnosed.set(lines),
             Event::Said(text) => self.tell(text),
             Event::Paused => self.stage.set(Phase::Paused),
             Event::Resumed => self.stage.set(Phase::Running),

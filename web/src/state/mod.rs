@@ -130,6 +130,8 @@ pub(crate) struct State {
     pub(crate) neighbours: RwSignal<Option<Neighbourhood>>,
     /// Forecast of the next run, or why it would be refused.
     pub(crate) forecast: RwSignal<Option<Result<RunForecast, Refusal>>>,
+    /// Answer to a pasted traceback: lines, each with its heading.
+    pub(crate) diagnosed: RwSignal<Vec<(String, String)>>,
     /// Forecast of scoring every row of a side.
     pub(crate) can_evaluate: RwSignal<Option<EvaluationForecast>>,
     /// Progress of scoring every row, while that lasts.
@@ -213,6 +215,7 @@ impl State {
             chosen: RwSignal::new(None),
             neighbours: RwSignal::new(None),
             forecast: RwSignal::new(None),
+            diagnosed: RwSignal::new(Vec::new()),
             can_evaluate: RwSignal::new(None),
             evaluating,
             working: RwSignal::new(String::new()),

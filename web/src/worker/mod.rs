@@ -207,6 +207,12 @@ impl Core {
                 Ok((offer, bytes)) => self.post(&Event::SavedRun(Box::new(offer)), &[bytes]),
                 Err(error) => self.say(&Event::NotOpened(error.to_string())),
             },
+            Command::Diagnose(text) => {
+                let read = self.with_files(async |files| files.diagnose(text).await);
+                let failed = |error: nearfar::Error| vec![(String::new(), error.to_string())];
+                let lines = read.await.unwrap_or_else(failed);
+                self.say(&Event::Diagnosed(lines));
+            }
             Command::Forecast { config, rate } => self.forecast(&config, rate).await,
             Command::Start { config, steps } => {
                 if let Err(error) = self.begin(*config, steps).await {
