@@ -83,16 +83,7 @@ fn answer(scope: &DedicatedWorkerGlobalScope, question: Asked, parts: &Array) {
             let sizes = sizes.collect();
             post(scope, &Answer::Sizes(sizes), None);
         }
-        (Asked::Make { piece }, None) => {
-            let made = taken(parts)
-                .and_then(Results::new)
-                .and_then(|results| make(&results, piece));
-            let bytes = handed_over(made.as_ref().map_or(&[][..], |file| &file.bytes));
-            let name = made
-                .map(|file| file.path)
-                .map_err(|error| error.to_string());
-            post(scope, &Answer::Made(name), bytes);
-        }
+        (Asked::Make { piece }, None) => hand_over(scope, parts, piece),
         (Asked::Diagnose { text }, None) => {
             let lines = diagnose(&text).lines().into_iter();
             let lines = lines.map(|(heading, line)| (heading.to_owned(), line));
@@ -100,6 +91,17 @@ fn answer(scope: &DedicatedWorkerGlobalScope, question: Asked, parts: &Array) {
         }
         _ => {}
     }
+}
+
+/// Makes a piece of the results, and answers with its name and its bytes.
+fn hand_over(scope: &DedicatedWorkerGlobalScope, parts: &Array, piece: Piece) {
+    let results = taken(parts).and_then(Results::new);
+    let made = results.and_then(|results| make(&results, piece));
+    let bytes = handed_over(made.as_ref().map_or(&[][..], |file| &file.bytes));
+    let name = made
+        .map(|file| file.path)
+        .map_err(|error| error.to_string());
+    post(scope, &Answer::Made(name), bytes);
 }
 
 /// The choices by which a file is read.

@@ -207,12 +207,7 @@ impl Core {
                 Ok((offer, bytes)) => self.post(&Event::SavedRun(Box::new(offer)), &[bytes]),
                 Err(error) => self.say(&Event::NotOpened(error.to_string())),
             },
-            Command::Diagnose(text) => {
-                let read = self.with_files(async |files| files.diagnose(text).await);
-                let failed = |error: nearfar::Error| vec![(String::new(), error.to_string())];
-                let lines = read.await.unwrap_or_else(failed);
-                self.say(&Event::Diagnosed(lines));
-            }
+            Command::Diagnose(text) => self.diagnose(text).await,
             Command::Forecast { config, rate } => self.forecast(&config, rate).await,
             Command::Start { config, steps } => {
                 if let Err(error) = self.begin(*config, steps).await {
@@ -251,6 +246,13 @@ impl Core {
             Command::FindRowsToCheck { side } => self.find_rows_to_check(side).await,
             Command::StopEvaluating => self.stop_evaluating(),
         }
+    }
+
+    /// Names the tensor that a pasted text ran out of memory with.
+    async fn diagnose(&self, text: String) {
+        let read = self.with_files(async |files| files.diagnose(text).await);
+        let failed = |error: nearfar::Error| vec![(String::new(), error.to_string())];
+        self.say(&Event::Diagnosed(read.await.unwrap_or_else(failed)));
     }
 
     /// Executes the commands that pause, resume, save or set aside the run.
