@@ -1,6 +1,6 @@
 # Two commands: `make serve` opens the playground, `make test` runs every test. `make check` runs the quick ones, `make page` builds
-# what can be published, `make hardware` what measures on another machine's GPU, `make deny` looks at the dependencies. Each installs
-# what is missing first.
+# what can be published, `make wheel` the Python package, `make test-python` tests that, `make hardware` builds what measures on another
+# machine's GPU, `make deny` looks at the dependencies. Each installs what is missing first.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -13,6 +13,7 @@ TRUNK_VERSION := 0.21.14
 DENY_VERSION := 0.20.2
 BINARYEN_VERSION := 132
 ESBUILD_VERSION := 0.28.2
+MATURIN_VERSION := 1.16.0
 BINDGEN_VERSION = $(shell grep -A1 '^name = "wasm-bindgen"$$' Cargo.lock | sed -n 's/version = "\(.*\)"/\1/p')
 # A prebuilt tool takes seconds where cargo-binstall is there to fetch it.
 BINSTALL := cargo binstall --no-confirm --disable-strategies compile
@@ -21,6 +22,9 @@ QUICK := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=1
 ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 APT := DEBIAN_FRONTEND=noninteractive apt-get
 
+# Where Python's packages are installed for the tests of ours.
+VENV := $(CURDIR)/target/python
+
 # How long `make fuzz` looks at each parser, and `make soak` trains, natively and then in a tab.
 FUZZ_SECONDS ?= 300
 SOAK_MINUTES ?= 10
@@ -28,7 +32,7 @@ SOAK_MINUTES ?= 10
 # Set where the core with threads can be built: see web/threads.mjs.
 export NEARFAR_THREADS = $(shell ls "$$(rustc --print sysroot)/lib/rustlib/src/rust/library/Cargo.lock" >/dev/null 2>&1 && echo 1)
 
-.PHONY: serve test check page hardware deny fuzz soak faults wasm-target rust-src trunk cargo-deny wasm-bindgen wasm-opt esbuild vulkan python browser
+.PHONY: serve test check page wheel test-python venv hardware deny fuzz soak faults wasm-target rust-src trunk cargo-deny wasm-bindgen wasm-opt esbuild vulkan python browser
 
 serve: wasm-target rust-src trunk wasm-bindgen
 	trunk serve
@@ -55,6 +59,24 @@ check: vulkan
 	@$(call TIMED,unit tests) cargo test --lib --bins
 	@$(call TIMED,traces and the order of rooms) cargo test --test library -- trace:: graph::
 	@[ ! -d dist ] || [ ! -d tests/browser/node_modules ] || { cd tests/browser && $(call TIMED,a test in a browser) node run.mjs demo; }
+
+# The Python package of this platform, for every Python from 3.10 on: python/dist/nearfar-*.whl.
+wheel: venv
+	$(VENV)/bin/pip install --quiet "maturin==$(MATURIN_VERSION)"
+	cd python && $(VENV)/bin/maturin build --release --out dist
+
+# Installs the package, with torch, PML and faiss, which it is compared with (3 GB where torch brings CUDA), and runs its tests.
+test-python: vulkan venv
+	@$(call TIMED,installing torch and PML) $(VENV)/bin/pip install --quiet "maturin==$(MATURIN_VERSION)" -r python/tests/requirements.txt
+	@$(call TIMED,building the Python package) { cd python && VIRTUAL_ENV=$(VENV) $(VENV)/bin/maturin develop --quiet; }
+	cd python && $(VENV)/bin/mypy
+	@$(call TIMED,the tests of the Python package) { cd python && $(VENV)/bin/python -m pytest -q; }
+
+venv: python
+	@[ -x $(VENV)/bin/pip ] || python3 -m venv $(VENV) 2>/dev/null || { \
+	  echo "Installing Python's venv (under a minute) .."; \
+	  rm -rf $(VENV); $(ROOT) $(APT) update -q && $(ROOT) $(APT) install -yq python3-venv && python3 -m venv $(VENV) || \
+	    { echo "Python's venv is missing and may not be installed here: install python3-venv, then run make again."; exit 1; }; }
 
 # A folder to carry to a machine with a GPU, with a release build of what `run` in it starts there.
 hardware: python

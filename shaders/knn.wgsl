@@ -16,7 +16,7 @@
 const VISIT = 1024u;
 const SLICE = 1024u;    // references of a workgroup of `few`: 4 an invocation
 const STRETCHES = 64u;  // of a slice; no k of `few` is larger
-const NOTHING = vec2u(0xc0000000u, 0xffffffffu);  // -2.0, no id: farther than every reference
+const NOTHING = vec2u(0xff7fffffu, 0xffffffffu);  // the lowest number, no id: farther than every reference
 const LOST = vec2u(0x40400000u, 0u);              // 3.0: nearer than every reference
 
 struct Params {

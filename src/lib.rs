@@ -102,7 +102,7 @@ pub use data::{
     TableReader, Texts, group_column, look_alike, matrix_header, write_matrix,
 };
 #[cfg(not(target_arch = "wasm32"))]
-pub use data::{NpyRows, triplets_header};
+pub use data::{HeldRows, NpyRows, triplets_header};
 pub use doctor::{Diagnosis, Here, Other, diagnose};
 pub use engine::device::{DeviceInfo, EngineChoice, EngineKind, Reason, TileShape};
 pub use engine::{Commands, DeviceVec, Engine};
@@ -116,11 +116,12 @@ pub use map::umap::{LocalScale, Umap, smooth_knn_dist};
 pub use map::{Map, Pictures};
 pub use mining::listing::{ListingSpec, Windows, checksum, list};
 pub use mining::triplets::Triplets;
-pub use mining::{KeptOfAnchor, Mined, MiningSpec, Pairs, Wanted, mine, mine_into};
+pub use mining::{Asked, KeptOfAnchor, Mined, MiningSpec, Pairs, Wanted, mine, mine_into};
 pub use model::cross_batch_memory::MemoryAge;
 pub use model::embedder::Embedder;
 pub use model::embedding_model::LayerWeights;
 pub use model::embeddings::Embeddings;
+pub use model::metric::Metric;
 pub use model::scaling::{Scaling, ScalingKind};
 pub use rules::config::{InitialWeights, Split, Standardize, TrainConfig};
 pub use rules::losses::{
@@ -146,7 +147,10 @@ pub use run::{
     Baseline, Checkpoint, DataReport, FullEvaluation, MemoryReport, Origin, Progress, Run,
     RunReport,
 };
-pub use search::evaluation::{EvaluationSpec, evaluate, evaluate_across, evaluate_nearest};
+pub use search::evaluation::{
+    EvaluationSpec, NumberedRows, Scoring, evaluate, evaluate_across, evaluate_nearest,
+    evaluate_numbered,
+};
 #[cfg(not(target_arch = "wasm32"))]
 pub use search::knn::search_across;
 pub use search::knn::{KnnIndex, KnnSpec, Neighbors};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use nearfar::{
-    Engine, Error, Forecast, KeptOfAnchor, Mined, Miner, MiningSpec, Rate, Result, Room,
+    Asked, Engine, Error, Forecast, KeptOfAnchor, Mined, Miner, MiningSpec, Rate, Result, Room,
     TrainConfig, Tuples, Wanted, matrix_header, mine_into, pml_bytes,
 };
 use serde_json::Value;
@@ -339,11 +339,13 @@ impl<'a> Job<'a> {
             self.anchors.rows(),
             self.references.as_ref().map(LabelledRows::rows),
             &settings.miner,
-            [
-                settings.miner_distance.unwrap_or(settings.distance),
-                settings.distance,
-            ],
-            wanted,
+            &Asked {
+                distances: [
+                    settings.miner_distance.unwrap_or(settings.distance),
+                    settings.distance,
+                ],
+                ..Asked::of(settings.distance, wanted)
+            },
             keep,
             |done, _| bar.set(done),
         ))?;

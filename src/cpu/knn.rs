@@ -20,7 +20,7 @@ pub const VISIT: usize = 1024;
 /// The most neighbours that one search keeps on a GPU; more come in further searches, each strictly after the last.
 pub const MOST_KEPT: usize = 512;
 /// Entry of a place without a neighbour yet: a similarity of -2 and no id, farther than every reference.
-pub const NOTHING: [u32; 2] = [(-2.0f32).to_bits(), u32::MAX];
+pub const NOTHING: [u32; 2] = [f32::MIN.to_bits(), u32::MAX];
 
 /// Bounds of one query of a search.
 #[repr(C)]
@@ -37,7 +37,7 @@ pub struct QueryBound {
 impl QueryBound {
     /// Bounds for the nearest of all references but `id`.
     pub fn first(id: u32) -> Self {
-        Self::after(id, [2.0f32.to_bits(), 0])
+        Self::after(id, [f32::MAX.to_bits(), 0])
     }
 
     /// Bounds for the nearest of the references farther than `after`, but `id`.

@@ -37,6 +37,8 @@ pub use groups::group_column;
 #[cfg(target_arch = "wasm32")]
 pub use row_source::BlobRows;
 #[cfg(not(target_arch = "wasm32"))]
+pub use row_source::HeldRows;
+#[cfg(not(target_arch = "wasm32"))]
 pub use row_source::NpyRows;
 pub use row_source::{RowSource, STREAM_FROM_BYTES};
 pub use rows::{
@@ -188,6 +190,20 @@ impl Dataset {
         };
         dataset.note_split();
         Ok(dataset)
+    }
+
+    /// Dataset of rows with the name of a class each.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when there are fewer than two classes, or other than one label a row.
+    pub fn of_rows(name: String, features: RowSource, labels: &[String]) -> Result<Self> {
+        let (rows, count) = (features.rows(), labels.len());
+        if rows != count || rows == 0 {
+            return Err(Error::Data(format!(
+                "{name}: {count} labels for {rows} rows: there must be one a row, and a row at least"
+            )));
+        }
+        Self::of(name, features, &labels.iter().collect())
     }
 
     fn of(name: String, features: RowSource, labels: &Texts) -> Result<Self> {

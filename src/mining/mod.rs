@@ -19,6 +19,7 @@ use crate::cpu::Distance;
 use crate::data::by_class::class_counts;
 use crate::engine::Engine;
 use crate::kernels;
+use crate::kernels::ranks::NO_ID;
 use crate::mining::mining_pass::{MiningPass, Rounds};
 use crate::rules::losses::Loss;
 use crate::rules::miners::{Miner, MiningCounts};
@@ -68,6 +69,29 @@ impl<'a> Wanted<'a> {
     }
 }
 
+/// What is mined for, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// Distance of the miner, and of the loss.
+    pub distances: [Distance; 2],
+    /// Output beside the counts.
+    pub wanted: Wanted<'a>,
+    /// For each anchor the reference that is a copy of it, as a memory has one, or `u32::MAX`: it is no positive of the anchor. Of
+    /// references that are given.
+    pub copies: Option<&'a [u32]>,
+}
+
+impl<'a> Asked<'a> {
+    /// One distance for miner and loss; no reference is a copy of an anchor.
+    pub fn of(distance: Distance, wanted: Wanted<'a>) -> Self {
+        Self {
+            distances: [distance; 2],
+            wanted,
+            copies: None,
+        }
+    }
+}
+
 /// Triplet counts of the anchors with `references`, and if wanted loss and gradient. With `None` the anchors are the references
 /// themselves, and no anchor is a positive of itself; given references are constants, as those of a memory are.
 ///
@@ -99,8 +123,7 @@ pub async fn mine(
         anchors,
         references,
         miner,
-        [distance; 2],
-        wanted,
+        &Asked::of(distance, wanted),
         sink,
         progress,
     )
@@ -108,22 +131,25 @@ pub async fn mine(
     Ok(Mined { pairs, ..mined })
 }
 
-/// As [`mine`], with one distance for the miner and one for the loss, in this order. With [`Wanted::Pairs`] the kept pairs go to
+/// As [`mine`], with all that [`Asked`] can say. With [`Wanted::Pairs`] the kept pairs go to
 /// `sink`, anchor by anchor, and none are stored.
 ///
 /// # Errors
 /// As [`mine`], and errors of `sink`.
-#[expect(clippy::too_many_arguments, reason = "as mine, and where pairs go")]
 pub async fn mine_into(
     engine: &Engine,
     anchors: Rows<'_>,
     references: Option<Rows<'_>>,
     miner: &Miner,
-    [chosen_by, distance]: [Distance; 2],
-    wanted: Wanted<'_>,
+    asked: &Asked<'_>,
     mut sink: impl FnMut(KeptOfAnchor<'_>) -> Result<()>,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Mined> {
+    let Asked {
+        distances: [chosen_by, distance],
+        wanted,
+        copies,
+    } = *asked;
     let loss = wanted.loss();
     if let Some(loss) = loss {
         loss.check()?;
@@ -134,6 +160,7 @@ pub async fn mine_into(
     anchors.check_against(known)?;
     let dim = known.rows.dim();
     let (_, [own, labels]) = numbered(anchors.labels, known.labels);
+    let ids = own_ids(references.is_none(), copies, &own, &labels)?;
     let counts = class_counts(&labels);
     let rule = MiningRule::new(miner, chosen_by, loss, distance);
     let spec = MiningSpec {
@@ -151,7 +178,7 @@ pub async fn mine_into(
     let gives_pairs = wanted == Wanted::Pairs && miner.gives_pairs();
     let (mut rounds, mut progressed) = (Rounds::new(&rule, spec.anchors), 0);
     while let Some((round, first, before)) = rounds.next_block() {
-        let rows = phase.next_rows(first, before, &own, &counts);
+        let rows = phase.next_rows(first, before, [&own, &ids], &counts);
         let started = Instant::now();
         phase.block(anchors, first, &rows, &rule, round).await?;
         match round.is_last() {
@@ -176,6 +203,38 @@ pub async fn mine_into(
     }
     let counts = rule.counts(miner, &phase.counts, spec.anchors);
     phase.mined(&rule, counts, loss, anchors, known).await
+}
+
+/// Id of each anchor among the references, which are numbered by their places; [`NO_ID`] for one that is none of them.
+fn own_ids(
+    own: bool,
+    copies: Option<&[u32]>,
+    classes: &[u32],
+    references: &[u32],
+) -> Result<Vec<u32>> {
+    let count = classes.len();
+    let Some(copies) = copies else {
+        return Ok(match own {
+            true => (0..count as u32).collect(),
+            false => vec![NO_ID; count],
+        });
+    };
+    if own || copies.len() != count {
+        return Err(Error::Data(format!(
+            "{} copies for {count} anchors: there must be one an anchor, among references of their own",
+            copies.len()
+        )));
+    }
+    let anchors = copies.iter().zip(classes);
+    for (anchor, (copy, class)) in anchors.enumerate() {
+        if *copy != NO_ID && references.get(*copy as usize) != Some(class) {
+            return Err(Error::Data(format!(
+                "reference {copy} cannot be a copy of anchor {anchor}: it has another label, or is none of {} references",
+                references.len()
+            )));
+        }
+    }
+    Ok(copies.to_vec())
 }
 
 /// Checks that a loss that learns proxies is given some, class by class.

@@ -13,6 +13,7 @@ use crate::kernels::tile::Shape;
 use crate::kernels::triplet_margin::{OWNERS, TERMS};
 use crate::mining::mining_pass::MiningPass;
 use crate::mining::row_pass::BlockInputs;
+use crate::model::metric::Form;
 use crate::model::unit_rows::UnitRows;
 use crate::rules::losses::Loss;
 use crate::rules::miners::MiningCounts;
@@ -80,13 +81,13 @@ impl<'a> Phase<'a> {
         self.engine.upload(&mut self.tags, 0, &tags).await
     }
 
-    /// The anchors of the next block, from `first` on; `rows` of them if given. `classes`: that of each anchor;
+    /// The anchors of the next block, from `first` on; `rows` of them if given. `classes` and `ids`: those of each anchor;
     /// `counts`: the references of each class.
     pub(super) fn next_rows(
         &self,
         first: usize,
         rows: Option<usize>,
-        classes: &[u32],
+        [classes, ids]: [&[u32]; 2],
         counts: &[u32],
     ) -> Vec<Row> {
         let operations = self.spec.operations_of_an_anchor();
@@ -110,12 +111,12 @@ impl<'a> Phase<'a> {
             .map(|anchor| {
                 let label = classes[anchor];
                 let same = counts.get(label as usize).copied().unwrap_or(0);
-                let own = self.spec.own;
+                let id = ids[anchor];
                 let row = Row {
                     label,
-                    id: if own { anchor as u32 } else { NO_ID },
+                    id,
                     offset,
-                    positives: same - u32::from(own),
+                    positives: same - u32::from(id != NO_ID),
                 };
                 offset += row.positives + 1;
                 row
@@ -364,5 +365,6 @@ fn stored(rows: Rows<'_>) -> UnitRows<'_> {
     UnitRows::Stored {
         rows: rows.rows,
         chosen: None,
+        form: Form::Unit,
     }
 }

@@ -150,7 +150,11 @@ const UPLOAD_ROWS: usize = 1024;
 
 /// Dense rows `[_, dim]` as `[_, stride(dim)]`.
 pub(crate) fn pad(dense: &[f32], dim: usize) -> Vec<f32> {
-    let stride = stride(dim);
+    spread(dense, dim, stride(dim))
+}
+
+/// Dense rows of `dim` columns, `stride` apart, with zeros between.
+pub(crate) fn spread(dense: &[f32], dim: usize, stride: usize) -> Vec<f32> {
     let mut padded = vec![0.0; dense.len() / dim * stride];
     for (to, row) in padded.chunks_exact_mut(stride).zip(dense.chunks_exact(dim)) {
         to[..dim].copy_from_slice(row);

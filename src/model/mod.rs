@@ -18,6 +18,8 @@ pub(crate) mod boundary;
 
 pub(crate) mod row_weights;
 
+pub(crate) mod metric;
+
 pub(crate) mod unit_rows;
 
 pub(crate) mod embedder;

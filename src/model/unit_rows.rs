@@ -1,5 +1,5 @@
 //! [`UnitRows`]: source of rows for searches and evaluations, of any size: stored rows or rows through a head, brought to an engine
-//! at unit length, a tile at a time.
+//! at unit length or as they are, a tile at a time.
 
 use crate::base::error::Result;
 #[cfg(not(target_arch = "wasm32"))]
@@ -9,7 +9,8 @@ use crate::engine::pace::{Pace, Slices};
 use crate::engine::{DeviceVec, Engine};
 use crate::kernels::{normalize, stride};
 use crate::model::embedding_model::{EmbeddingModel, Tile};
-use crate::model::features::{FeatureStore, pad};
+use crate::model::features::{FeatureStore, spread};
+use crate::model::metric::Form;
 
 /// The most rows that go through a head at once.
 pub(crate) const TILE_ROWS: usize = 256;
@@ -20,12 +21,14 @@ const OPERATIONS_PER_VALUE: f64 = 32.0;
 /// Source of rows.
 #[derive(Debug)]
 pub(crate) enum UnitRows<'a> {
-    /// Rows as they are stored.
+    /// Stored rows.
     Stored {
         /// All stored rows.
         rows: &'a RowSource,
         /// The chosen rows, in order; `None` for all.
         chosen: Option<&'a [u32]>,
+        /// Their layout.
+        form: Form,
     },
     /// Scaled features, through a head if there is one.
     Embedded {
@@ -56,24 +59,28 @@ fn stored_tile(engine: &Engine, to: &DeviceVec<f32>, stride: usize) -> usize {
     (bytes as usize / size_of::<f32>() / stride.max(1)).max(1)
 }
 
-/// Brings these stored rows to a vector, from row `at` on, at unit length; `dense` is room for them.
+/// Brings these stored rows to a vector, from row `at` on; `dense` is room for them.
 async fn bring_stored(
     slices: &mut Slices<'_>,
     rows: &RowSource,
+    form: Form,
     numbers: &[u32],
     dense: &mut Vec<f32>,
     to: &mut DeviceVec<f32>,
     at: usize,
 ) -> Result<()> {
     let (dim, count) = (rows.dim(), numbers.len());
-    let stride = stride(dim);
+    let stride = stride(form.columns(dim));
     slices.leave_untimed();
     match to {
         #[cfg(not(target_arch = "wasm32"))]
         DeviceVec::Cpu(to) => {
             let to = &mut to.as_mut_slice()[at * stride..][..count * stride];
-            let normalize = |rows: &mut [f32]| cpu::normalize::in_place(rows, stride);
-            rows.read_to(numbers, stride, to, normalize)?;
+            let bring = |rows: &mut [f32]| match form {
+                Form::Unit => cpu::normalize::in_place(rows, stride),
+                _ => form.complete(rows, dim, stride),
+            };
+            rows.read_to(numbers, stride, to, bring)?;
             slices.commands().count();
         }
         _ => {
@@ -85,9 +92,13 @@ async fn bring_stored(
             if dim == stride {
                 slices.upload(to, first, dense).await?;
             } else {
-                slices.upload(to, first, &pad(dense, dim)).await?;
+                let mut padded = spread(dense, dim, stride);
+                form.complete(&mut padded, dim, stride);
+                slices.upload(to, first, &padded).await?;
             }
-            normalize::in_place(slices.commands(), count, stride, at, to);
+            if form == Form::Unit {
+                normalize::in_place(slices.commands(), count, stride, at, to);
+            }
         }
     }
     Ok(())
@@ -97,7 +108,9 @@ impl UnitRows<'_> {
     /// Number of rows.
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Stored { rows, chosen: None } => rows.rows(),
+            Self::Stored {
+                rows, chosen: None, ..
+            } => rows.rows(),
             Self::Stored { chosen, .. } => chosen.map_or(0, <[u32]>::len),
             Self::Embedded { chosen, .. } => chosen.len(),
         }
@@ -106,7 +119,7 @@ impl UnitRows<'_> {
     /// Columns of a row.
     pub(crate) fn dim(&self) -> usize {
         match self {
-            Self::Stored { rows, .. } => rows.dim(),
+            Self::Stored { rows, form, .. } => form.columns(rows.dim()),
             Self::Embedded {
                 model, features, ..
             } => model.map_or(features.dim(), EmbeddingModel::embedding_size),
@@ -124,7 +137,8 @@ impl UnitRows<'_> {
         forward + OPERATIONS_PER_VALUE * stride(self.dim()) as f64
     }
 
-    /// Writes these rows, numbered within the chosen ones, at unit length into `to` from row `at` on.
+    /// Writes these rows, numbered within the chosen ones, into `to` from row `at` on: at unit length, unless stored ones have another
+    /// layout.
     ///
     /// # Errors
     /// Errors of reading a file; [`crate::Error::Device`], and [`crate::Error::Stopped`] between slices.
@@ -165,8 +179,8 @@ impl UnitRows<'_> {
         mut at: usize,
     ) -> Result<()> {
         let mut places = places.peekable();
-        let (dim, mut numbers, mut dense) = (self.dim(), Vec::new(), Vec::new());
-        let stride = stride(dim);
+        let (mut numbers, mut dense) = (Vec::new(), Vec::new());
+        let stride = stride(self.dim());
         while places.peek().is_some() {
             numbers.clear();
             let at_once = match self {
@@ -177,13 +191,13 @@ impl UnitRows<'_> {
             let count = numbers.len();
             let operations = count as f64 * self.operations();
             match self {
-                Self::Stored { rows, chosen } => {
+                Self::Stored { rows, chosen, form } => {
                     if let Some(chosen) = chosen {
                         for number in &mut numbers {
                             *number = chosen[*number as usize];
                         }
                     }
-                    bring_stored(slices, rows, &numbers, &mut dense, to, at).await?;
+                    bring_stored(slices, rows, *form, &numbers, &mut dense, to, at).await?;
                 }
                 Self::Embedded {
                     features,

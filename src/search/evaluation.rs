@@ -9,13 +9,14 @@ use std::collections::HashMap;
 
 use crate::base::error::{Error, Result};
 use crate::base::forecast::Rate;
-use crate::data::groups;
+use crate::data::{RowSource, groups};
 use crate::engine::Engine;
 use crate::engine::pace::{Pace, Slices};
 use crate::kernels;
+use crate::model::metric::Metric;
 use crate::model::unit_rows::UnitRows;
 use crate::search::metrics::{Judged, Retrieval, RetrievalSum};
-use crate::search::rows::{Classes, Rows, numbered};
+use crate::search::rows::{Classes, Rows, check_dims, numbered};
 use buffers::ADVICE;
 
 pub use buffers::EvaluationSpec;
@@ -148,15 +149,17 @@ async fn evaluate_within(
 /// The means, if any query has a positive: across groups if `grouped`.
 fn finish(sum: RetrievalSum, names: &[String], grouped: bool) -> Result<Retrieval> {
     let name = |class: u32| names.get(class as usize).cloned().unwrap_or_default();
-    sum.finish(&name).ok_or_else(|| {
-        let other = match grouped {
-            true => "a row of its label in another group",
-            false => "another row of its label",
-        };
-        Error::Data(format!(
-            "no query has {other}: there is nothing to retrieve"
-        ))
-    })
+    sum.finish(&name).ok_or_else(|| no_positive(grouped))
+}
+
+fn no_positive(grouped: bool) -> Error {
+    let other = match grouped {
+        true => "a row of its label in another group",
+        false => "another row of its label",
+    };
+    Error::Data(format!(
+        "no query has {other}: there is nothing to retrieve"
+    ))
 }
 
 /// Sums over the queries, and the names of the classes.
@@ -167,7 +170,7 @@ async fn sums(
     groups: Option<[&[String]; 2]>,
     sum: RetrievalSum,
     depth: usize,
-    mut progress: &mut dyn FnMut(u64, u64),
+    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(RetrievalSum, Vec<String>)> {
     let known = references.unwrap_or(queries);
     queries.check_against(known)?;
@@ -177,8 +180,50 @@ async fn sums(
         labels: &labels[side],
         groups: groups.as_ref().map(|groups| &groups[side][..]),
     });
-    let count = asking.labels.len();
-    let spec = EvaluationSpec::of(classes.labels, known.rows.dim(), count);
+    let side = |rows, classes| Side { rows, classes };
+    let sides = Sides {
+        queries: side(queries.rows, asking),
+        references: side(known.rows, classes),
+        own: references.is_none(),
+        metric: Metric::Cosine,
+    };
+    let sum = rank(engine, sides, sum, depth, progress).await?;
+    Ok((sum, names))
+}
+
+/// Rows and the class of each.
+#[derive(Clone, Copy)]
+struct Side<'a> {
+    rows: &'a RowSource,
+    classes: Classes<'a>,
+}
+
+/// Rows that are compared, and by what.
+struct Sides<'a> {
+    queries: Side<'a>,
+    references: Side<'a>,
+    /// The queries are the first references: each is left out of its own ranking.
+    own: bool,
+    metric: Metric,
+}
+
+/// Ranks every query's positives among the references.
+async fn rank(
+    engine: &Engine,
+    sides: Sides<'_>,
+    sum: RetrievalSum,
+    depth: usize,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<RetrievalSum> {
+    let Sides {
+        queries,
+        references,
+        own,
+        metric,
+    } = sides;
+    let count = queries.classes.labels.len();
+    let columns = metric.columns(references.rows.dim());
+    let spec = EvaluationSpec::of(references.classes.labels, columns, count);
     let (room, rate) = (engine.room(), Rate::default());
     let forecast = spec.plan(&room, &rate)?;
     engine.prepare(kernels::used_on(engine.info())).await?;
@@ -188,22 +233,117 @@ async fn sums(
     let mut evaluator = Evaluator::new(&mut workspace, spec.cut(&room));
     evaluator.depth = depth;
     let mut stored = UnitRows::Stored {
-        rows: known.rows,
+        rows: references.rows,
         chosen: None,
+        form: metric.of_references(),
     };
-    let own: Vec<u32> = (0..count as u32).collect();
-    let asked = match references {
-        None => Queries::Own(&own),
-        Some(_) => Queries::Apart {
+    let numbers: Vec<u32> = (0..count as u32).collect();
+    let alike = metric.of_queries() == metric.of_references();
+    let asked = match own && alike {
+        true => Queries::Own(&numbers),
+        false => Queries::Apart {
             rows: queries.rows,
-            classes: asking,
+            classes: queries.classes,
+            form: metric.of_queries(),
+            own,
         },
     };
+    let known = references.classes;
     let mut pace = Pace::of(engine);
     let mut slices = Slices::new(engine, &mut pace);
     let ranking = evaluator
-        .score(&mut slices, classes, &mut stored, asked, sum, &mut progress)
+        .score(&mut slices, known, &mut stored, asked, sum, progress)
         .await?;
     slices.collect().await?;
-    Ok((ranking.sum(&mut slices), names))
+    Ok(ranking.sum(&mut slices))
+}
+
+/// Rows with the number of a class each: below 2^32 - 1, and not much above the number of classes, since there is a place for each.
+#[derive(Clone, Copy, Debug)]
+pub struct NumberedRows<'a> {
+    /// `[labels, dim]`.
+    pub rows: &'a RowSource,
+    /// Class of each row.
+    pub labels: &'a [u32],
+}
+
+impl<'a> NumberedRows<'a> {
+    fn side(self) -> Side<'a> {
+        Side {
+            rows: self.rows,
+            classes: Classes {
+                labels: self.labels,
+                groups: None,
+            },
+        }
+    }
+}
+
+/// Choices of [`evaluate_numbered`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scoring<'a> {
+    /// Value by which rows are compared.
+    pub metric: Metric,
+    /// The k of recall@k and precision@k.
+    pub at: &'a [u64],
+    /// The nearest references alone are ranked, as [`evaluate_nearest`] does.
+    pub nearest: bool,
+    /// The queries are the first of the references, in their order, and none is its own neighbour: PML's `ref_includes_query`.
+    pub references_include_queries: bool,
+}
+
+/// Scores rows whose classes are numbers, as [`evaluate`] does: without `references`, every row among all others. Classes are named by
+/// their numbers.
+///
+/// # Errors
+/// As [`evaluate`]; [`Error::Data`] for fewer references than queries that they include.
+pub async fn evaluate_numbered(
+    engine: &Engine,
+    queries: NumberedRows<'_>,
+    references: Option<NumberedRows<'_>>,
+    scoring: &Scoring<'_>,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<Retrieval> {
+    let known = references.unwrap_or(queries);
+    let own = references.is_none() || scoring.references_include_queries;
+    check_numbered(queries, known, own)?;
+    let sides = Sides {
+        queries: queries.side(),
+        references: known.side(),
+        own,
+        metric: scoring.metric,
+    };
+    let nearest = scoring.at.iter().max().copied().unwrap_or(0);
+    let depth = match scoring.nearest {
+        true => usize::try_from(nearest).unwrap_or(usize::MAX),
+        false => usize::MAX,
+    };
+    let sum = RetrievalSum::at(scoring.at);
+    let sum = rank(engine, sides, sum, depth, &mut progress).await?;
+    let retrieval = sum.finish(&|class| class.to_string());
+    let retrieval = retrieval.ok_or_else(|| no_positive(false))?;
+    Ok(match scoring.nearest {
+        true => retrieval.of_the_nearest(),
+        false => retrieval,
+    })
+}
+
+/// Checks that every row has a class and both sides have as many dimensions.
+fn check_numbered(queries: NumberedRows<'_>, known: NumberedRows<'_>, own: bool) -> Result<()> {
+    for (what, side) in [("embeddings", queries), ("references", known)] {
+        let (rows, labels) = (side.rows.rows(), side.labels.len());
+        if rows != labels {
+            return Err(Error::Data(format!(
+                "{labels} labels for {rows} rows of {what}: there must be one a row"
+            )));
+        }
+    }
+    check_dims(queries.rows, known.rows)?;
+    let (asked, there) = (queries.labels.len(), known.labels.len());
+    if own && asked > there {
+        return Err(Error::Data(format!(
+            "{there} references cannot begin with {asked} queries"
+        )));
+    }
+    Ok(())
 }

@@ -1,8 +1,9 @@
-//! [`KnnIndex`]: the search phase. Takes rows, gives the exact k nearest references of every query by cosine similarity, in memory
-//! that its plan fixes: references and queries that do not fit are streamed.
+//! [`KnnIndex`]: the search phase. Takes rows, gives the exact k nearest references of every query, in memory that its plan fixes: references and queries that do not fit are streamed.
 
 #[cfg(not(target_arch = "wasm32"))]
 mod across;
+mod distance;
+mod scratch;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,13 +15,15 @@ use crate::base::memory::zeros;
 use crate::base::plan::{MemoryPlan, Room};
 use crate::data::RowSource;
 use crate::engine::pace::{Fetch, Pace, Slices};
-use crate::engine::{DeviceVec, Engine, Workspace};
-use crate::kernels::knn::{self, Inputs, MOST_KEPT, QueryBound, Scratch, Search, VISIT};
+use crate::engine::{DeviceVec, Engine};
+use crate::kernels::knn::{self, MOST_KEPT, QueryBound, Search, VISIT};
 use crate::kernels::{self, stride};
+use crate::model::metric::Metric;
 use crate::model::unit_rows::UnitRows;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use across::search_across;
+pub(crate) use scratch::SearchScratch;
 
 /// Bytes of all buffers of a search, streamed chunks included, but without resident references.
 const SCRATCH_BYTES: u64 = 64 << 20;
@@ -39,7 +42,7 @@ pub struct KnnSpec {
     pub queries: usize,
     /// Number of references.
     pub references: usize,
-    /// Columns of both.
+    /// Columns of both on the engine: one more than they have for [`Metric::L2`].
     pub dim: usize,
     /// Neighbours of each query.
     pub k: usize,
@@ -54,7 +57,7 @@ pub struct Neighbors {
     pub k: usize,
     /// Numbers of the references, `[queries, k]`.
     pub ids: Vec<u32>,
-    /// Cosine similarities, `[queries, k]`.
+    /// Cosine similarities, `[queries, k]`; inner products or minus the distances where rows were compared by these.
     pub similarities: Vec<f32>,
 }
 
@@ -80,10 +83,20 @@ struct Cut {
 impl KnnSpec {
     /// A search for `k` neighbours of these queries, or of the references themselves if `None`.
     pub fn of(references: &RowSource, queries: Option<&RowSource>, k: usize) -> Self {
+        Self::by(references, queries, k, Metric::Cosine)
+    }
+
+    /// A search as [`KnnSpec::of`], by this metric.
+    pub fn by(
+        references: &RowSource,
+        queries: Option<&RowSource>,
+        k: usize,
+        metric: Metric,
+    ) -> Self {
         Self {
             queries: queries.unwrap_or(references).rows(),
             references: references.rows(),
-            dim: references.dim(),
+            dim: metric.columns(references.dim()),
             k,
             own: queries.is_none(),
         }
@@ -211,143 +224,12 @@ impl KnnSpec {
     }
 }
 
-/// Scratch of a search: bounds of each query, neighbours kept so far, candidates.
-#[derive(Debug)]
-pub(crate) struct SearchScratch {
-    asked: DeviceVec<QueryBound>,
-    scratch: Scratch,
-    /// One visit of references is searched per dispatch. Set after candidates of a query did not fit.
-    careful: bool,
-}
-
-impl SearchScratch {
-    /// Adds the buffers for `queries` queries, `kept` neighbours each, to a plan.
-    pub(crate) fn plan(plan: MemoryPlan, queries: u64, kept: u64) -> MemoryPlan {
-        plan.with::<QueryBound>(Purpose::Neighbours, "knn.asked", queries)
-            .with::<[u32; 2]>(Purpose::Neighbours, "knn.kept", queries * kept)
-            .with::<[u32; 2]>(
-                Purpose::Similarities,
-                "knn.survivors",
-                queries * VISIT as u64,
-            )
-            .with::<u32>(Purpose::Similarities, "knn.counts", queries)
-    }
-
-    /// Takes the buffers from the workspace.
-    pub(crate) fn new(workspace: &mut Workspace) -> Self {
-        Self {
-            asked: workspace.take("knn.asked"),
-            scratch: Scratch {
-                kept: workspace.take("knn.kept"),
-                survivors: workspace.take("knn.survivors"),
-                counts: workspace.take("knn.counts"),
-            },
-            careful: false,
-        }
-    }
-
-    /// Number of queries that search together, and of neighbours that each keeps at once. A GPU keeps [`MOST_KEPT`] of each; the
-    /// CPU takes fewer queries, which keep more in the same bytes: each then reads all references only once.
-    fn together(&self, queries: usize, k: usize) -> (usize, usize) {
-        match &self.scratch.kept {
-            DeviceVec::Cpu(kept) if k > MOST_KEPT => {
-                let kept = kept.as_slice().len();
-                ((kept / k).clamp(1, queries), k.min(kept))
-            }
-            _ => (queries, k.min(MOST_KEPT)),
-        }
-    }
-
-    /// Uploads each query's bound: only references past it are returned.
-    ///
-    /// # Errors
-    /// As [`Slices::upload`].
-    pub(crate) async fn ask(
-        &mut self,
-        slices: &mut Slices<'_>,
-        asked: &[QueryBound],
-    ) -> Result<()> {
-        slices.upload(&mut self.asked, 0, asked).await
-    }
-
-    /// Searches a chunk of references for all queries, a slice of work at a time; if `first`, the neighbours kept before are
-    /// cleared.
-    ///
-    /// # Errors
-    /// [`Error::Device`], and [`Error::Stopped`] between slices.
-    pub(crate) async fn look(
-        &mut self,
-        slices: &mut Slices<'_>,
-        chunk: &Search,
-        queries: &DeviceVec<f32>,
-        references: &DeviceVec<f32>,
-        first: bool,
-    ) -> Result<()> {
-        let Self { asked, scratch, .. } = self;
-        let inputs = Inputs {
-            queries,
-            references,
-            asked,
-        };
-        if first {
-            knn::clear(slices.commands(), chunk, inputs, scratch);
-        }
-        let operations = 2.0 * chunk.stride as f64;
-        let mut first_row = 0;
-        while first_row < chunk.rows {
-            let left = chunk.rows - first_row;
-            let (rows, _) = slices.pace().pairs(operations, left, chunk.references);
-            let search = Search {
-                first_row,
-                rows,
-                ..*chunk
-            };
-            let shape = knn::shape_for(slices.engine().info(), &search);
-            let all = search.visits();
-            let of_visit = operations * (rows * chunk.references.div_ceil(all)) as f64;
-            let mut done = 0;
-            while done < all {
-                // On the CPU candidates always fit.
-                let most = match (&scratch.kept, self.careful) {
-                    (DeviceVec::Cpu(_), _) => all - done,
-                    (_, true) => 1,
-                    (_, false) => knn::visits_together(&search, shape, done).min(all - done),
-                };
-                let visits = done..done + slices.pace().units(of_visit, most);
-                done = visits.end;
-                let count = visits.len() as f64;
-                knn::search(slices.commands(), &search, visits, shape, inputs, scratch);
-                slices.recorded(of_visit * count).await?;
-            }
-            first_row += rows;
-        }
-        Ok(())
-    }
-
-    /// Reads the `k` neighbours that are kept of each query, `[bits of the similarity, id]`; `None` if some candidates did not fit:
-    /// all references then have to be searched again, which takes one visit per dispatch from now on.
-    ///
-    /// # Errors
-    /// [`Error::Device`].
-    pub(crate) async fn kept(
-        &mut self,
-        slices: &mut Slices<'_>,
-        queries: usize,
-        k: usize,
-    ) -> Result<Option<Vec<[u32; 2]>>> {
-        let count = (queries * k) as u64;
-        let kept = slices.read(&self.scratch.kept, 0, count).await?;
-        let lost = knn::is_lost(&kept, k);
-        self.careful |= lost;
-        Ok((!lost).then_some(kept))
-    }
-}
-
 /// References on an engine, resident or streamed, ready to be searched.
 #[derive(Debug)]
 pub struct KnnIndex<'a> {
     engine: &'a Engine,
     rows: &'a RowSource,
+    metric: Metric,
     spec: KnnSpec,
     cut: Cut,
     loaded: bool,
@@ -368,7 +250,21 @@ impl<'a> KnnIndex<'a> {
         queries: Option<&RowSource>,
         k: usize,
     ) -> Result<Self> {
-        let spec = KnnSpec::of(references, queries, k);
+        Self::by(engine, references, queries, k, Metric::Cosine).await
+    }
+
+    /// As [`KnnIndex::new`], for neighbours by this metric.
+    ///
+    /// # Errors
+    /// As [`KnnIndex::new`].
+    pub async fn by(
+        engine: &'a Engine,
+        references: &'a RowSource,
+        queries: Option<&RowSource>,
+        k: usize,
+        metric: Metric,
+    ) -> Result<Self> {
+        let spec = KnnSpec::by(references, queries, k, metric);
         let room = engine.room();
         let forecast = spec.plan(&room, &Rate::default())?;
         let files = ["gather", "knn", "normalize"];
@@ -379,6 +275,7 @@ impl<'a> KnnIndex<'a> {
         Ok(Self {
             engine,
             rows: references,
+            metric,
             spec,
             cut: spec.cut(&room),
             loaded: false,
@@ -454,6 +351,9 @@ impl<'a> KnnIndex<'a> {
                 .await?;
         }
         self.pace = pace;
+        if self.metric == Metric::L2 {
+            distance::measure(asking, self.rows, &mut found).await?;
+        }
         Ok(found)
     }
 
@@ -468,10 +368,10 @@ impl<'a> KnnIndex<'a> {
             "an index is made for its queries"
         );
         let asking = queries.unwrap_or(self.rows);
-        if asking.dim() != self.spec.dim {
+        if asking.dim() != self.rows.dim() {
             return Err(Error::Data(format!(
                 "references have {} dimensions, queries {}: they must be as many",
-                self.spec.dim,
+                self.rows.dim(),
                 asking.dim()
             )));
         }
@@ -539,7 +439,8 @@ impl<'a> KnnIndex<'a> {
         asking: &RowSource,
         block: Range<usize>,
     ) -> Result<()> {
-        if self.spec.own && self.cut.references >= self.spec.references {
+        let alike = self.metric.of_queries() == self.metric.of_references();
+        if self.spec.own && alike && self.cut.references >= self.spec.references {
             self.load(slices, 0..self.spec.references).await?;
             let stride = stride(self.spec.dim);
             let (first, count) = (block.start * stride, block.len() * stride);
@@ -552,6 +453,7 @@ impl<'a> KnnIndex<'a> {
         let mut stored = UnitRows::Stored {
             rows: asking,
             chosen: None,
+            form: self.metric.of_queries(),
         };
         let (numbers, to) = (block.start as u32..block.end as u32, &mut self.queries);
         stored.bring_among(slices, numbers, to, 0).await
@@ -565,6 +467,7 @@ impl<'a> KnnIndex<'a> {
         let mut stored = UnitRows::Stored {
             rows: self.rows,
             chosen: None,
+            form: self.metric.of_references(),
         };
         let (numbers, to) = (chunk.start as u32..chunk.end as u32, &mut self.references);
         stored.bring_among(slices, numbers, to, 0).await?;

@@ -27,12 +27,7 @@ impl Rows<'_> {
     /// # Errors
     /// [`Error::Data`] with the numbers.
     pub fn check_against(self, references: Self) -> Result<()> {
-        let (dim, own_dim) = (references.rows.dim(), self.rows.dim());
-        if dim != own_dim {
-            return Err(Error::Data(format!(
-                "references have {dim} dimensions, embeddings {own_dim}: they must be as many"
-            )));
-        }
+        check_dims(self.rows, references.rows)?;
         for (what, rows) in [("embeddings", self), ("references", references)] {
             if rows.labels.len() != rows.rows.rows() {
                 return Err(Error::Data(format!(
@@ -43,6 +38,20 @@ impl Rows<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Checks that both sides have as many dimensions.
+///
+/// # Errors
+/// [`Error::Data`] with the numbers.
+pub(crate) fn check_dims(own: &RowSource, references: &RowSource) -> Result<()> {
+    let (dim, own_dim) = (references.dim(), own.dim());
+    match dim == own_dim {
+        true => Ok(()),
+        false => Err(Error::Data(format!(
+            "references have {dim} dimensions, embeddings {own_dim}: they must be as many"
+        ))),
     }
 }
 

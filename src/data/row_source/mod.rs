@@ -39,9 +39,28 @@ pub enum RowSource {
     /// An NPY file, read as needed.
     #[cfg(not(target_arch = "wasm32"))]
     Npy(NpyRows),
+    /// Rows of a program around the library, such as an array of another language, read as needed: no copy of all is made.
+    #[cfg(not(target_arch = "wasm32"))]
+    Held(Box<dyn HeldRows>),
     /// An NPY file that a browser was given, read as needed.
     #[cfg(target_arch = "wasm32")]
     Blob(BlobRows),
+}
+
+/// Rows that a program around the library holds.
+#[cfg(not(target_arch = "wasm32"))]
+pub trait HeldRows: std::fmt::Debug + Send + Sync {
+    /// Number of rows.
+    fn rows(&self) -> usize;
+
+    /// Columns of a row.
+    fn dim(&self) -> usize;
+
+    /// Appends these rows to `values`.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for a value that is not finite.
+    fn read(&self, rows: &[u32], values: &mut Vec<f32>) -> Result<()>;
 }
 
 /// Bytes from which on a page leaves the features of an NPY file in it: a browser's tab can hold little.
@@ -64,6 +83,8 @@ impl RowSource {
             Self::Imagined { rows, .. } => *rows,
             #[cfg(not(target_arch = "wasm32"))]
             Self::Npy(file) => file.layout().rows(),
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Held(held) => held.rows(),
             #[cfg(target_arch = "wasm32")]
             Self::Blob(file) => file.layout().rows(),
         }
@@ -75,6 +96,8 @@ impl RowSource {
             Self::Memory { dim, .. } | Self::Imagined { dim, .. } => *dim,
             #[cfg(not(target_arch = "wasm32"))]
             Self::Npy(file) => file.layout().dim(),
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Held(held) => held.dim(),
             #[cfg(target_arch = "wasm32")]
             Self::Blob(file) => file.layout().dim(),
         }
@@ -86,6 +109,8 @@ impl RowSource {
             Self::Memory { .. } | Self::Imagined { .. } => {}
             #[cfg(not(target_arch = "wasm32"))]
             Self::Npy(file) => file.layout_mut().cells = cells,
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Held(_) => {}
             #[cfg(target_arch = "wasm32")]
             Self::Blob(file) => file.layout_mut().cells = cells,
         }
@@ -97,7 +122,7 @@ impl RowSource {
             Self::Memory { values, .. } => Some(values),
             Self::Imagined { .. } => None,
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Npy(_) => None,
+            Self::Npy(_) | Self::Held(_) => None,
             #[cfg(target_arch = "wasm32")]
             Self::Blob(_) => None,
         }
@@ -118,6 +143,8 @@ impl RowSource {
             Self::Imagined { .. } => Err(imagined()),
             #[cfg(not(target_arch = "wasm32"))]
             Self::Npy(file) => file.read(rows, values),
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Held(held) => held.read(rows, values),
             #[cfg(target_arch = "wasm32")]
             Self::Blob(file) => file.read(rows, values).await,
         }

@@ -17,6 +17,7 @@ use crate::kernels::stride;
 use crate::kernels::tile::Shape;
 use crate::kernels::triplets::{Band, Batch, CELL, Inputs, Row, count, facenet, write};
 use crate::mining::triplets::Triplets;
+use crate::model::metric::Form;
 use crate::model::unit_rows::UnitRows;
 use crate::search::rows::Rows;
 
@@ -336,5 +337,6 @@ fn stored(rows: Rows<'_>) -> UnitRows<'_> {
     UnitRows::Stored {
         rows: rows.rows,
         chosen: None,
+        form: Form::Unit,
     }
 }

@@ -12,6 +12,7 @@ use crate::engine::pace::Slices;
 use crate::kernels::ranks::{self, Block, Inputs, LabelBits, NO_ID, Row, Scratch};
 use crate::kernels::tile::Shape;
 use crate::kernels::{gather, stride};
+use crate::model::metric::Form;
 use crate::model::unit_rows::{TILE_ROWS, UnitRows};
 use crate::search::rows::Classes;
 
@@ -23,12 +24,16 @@ const MOST_STAGES: u32 = 144;
 pub(crate) enum Queries<'a> {
     /// References, by their place: each is left out of its own ranking.
     Own(&'a [u32]),
-    /// Rows that are no references.
+    /// Rows that are brought beside the references.
     Apart {
         /// The rows.
         rows: &'a RowSource,
         /// Class of each, among the references' classes or past them.
         classes: Classes<'a>,
+        /// Their layout.
+        form: Form,
+        /// The i-th is the i-th reference, and left out of its own ranking.
+        own: bool,
     },
 }
 
@@ -299,8 +304,9 @@ impl Evaluator {
                     .bring_among(slices, asked, &mut self.queries, 0)
                     .await
             }
-            Queries::Apart { rows, .. } => {
-                let mut stored = UnitRows::Stored { rows, chosen: None };
+            Queries::Apart { rows, form, .. } => {
+                let chosen = None;
+                let mut stored = UnitRows::Stored { rows, chosen, form };
                 stored
                     .bring_among(slices, asked, &mut self.queries, 0)
                     .await

@@ -61,7 +61,7 @@ fn sides<'a>(queries: Queries<'a>, known: Classes<'a>) -> Result<(Asking<'a>, Kn
         groups: asking.groups,
         keys: own_keys,
         order,
-        own: matches!(queries, Queries::Own(_)),
+        own: matches!(queries, Queries::Own(_) | Queries::Apart { own: true, .. }),
         left_out: (bits != LabelBits::CLASSES).then(|| sorted(&keys)),
     };
     let by_class = ByClass::new(known.labels);

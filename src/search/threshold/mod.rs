@@ -23,6 +23,7 @@ use crate::data::classes;
 use crate::data::groups;
 use crate::engine::Engine;
 use crate::engine::pace::{Pace, Slices};
+use crate::model::metric::Form;
 use crate::model::unit_rows::UnitRows;
 use crate::search::rows::{Classes, Rows, choose};
 
@@ -350,6 +351,7 @@ async fn find_across(
         let mut rows = UnitRows::Stored {
             rows: side.rows,
             chosen: None,
+            form: Form::Unit,
         };
         let asking = choose(labels.len(), config.queries, config.seed);
         counter

@@ -1,0 +1,77 @@
+"""The compiled part: arrays are described by address, results come as JSON."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+Choice = tuple[str | None, str | None, int]
+Array = tuple[int, str, int, int, int, int]
+Numbers = tuple[int, int]
+Room = tuple[int, int]
+Labelled = tuple[Array, Numbers]
+
+class Filled(Protocol):
+    loss: bool
+    pairs: bool
+    gradient: Room | None
+    reference_gradient: Room | None
+
+class BudgetError(MemoryError): ...
+class DeviceError(RuntimeError): ...
+
+__version__: str
+
+def after_fork() -> None: ...
+def devices(choice: Choice) -> str: ...
+def knn(
+    choice: Choice, references: Array, queries: Array | None, k: int, by: str, ids: Room, values: Room
+) -> str: ...
+def evaluate(
+    choice: Choice,
+    queries: Labelled,
+    references: Labelled | None,
+    by: str,
+    at: list[int],
+    nearest: bool,
+    references_include_queries: bool,
+) -> str: ...
+def mine(
+    choice: Choice,
+    anchors: Labelled,
+    references: Labelled | None,
+    copies: Numbers | None,
+    settings: str,
+    filled: Filled,
+) -> tuple[str, list[bytes]]: ...
+def list_triplets(
+    choice: Choice,
+    anchors: Labelled,
+    references: Labelled | None,
+    settings: str,
+    window_bytes: int,
+    take: Callable[[bytes], Any],
+) -> int: ...
+def threshold(
+    choice: Choice,
+    fit: Labelled,
+    test: Labelled | None,
+    false_match_rate: float | None,
+    queries: int,
+    seed: int,
+) -> str: ...
+def train(
+    choice: Choice, rows: Labelled, names: list[str], settings: str, said: Callable[[str], Any] | None
+) -> tuple[str, bytes]: ...
+def embed(choice: Choice, head: bytes, rows: Array, filled: Room | None) -> int: ...
+def plan(
+    work: str,
+    budget: int,
+    queries: int,
+    references: int | None,
+    dim: int,
+    classes: int,
+    k: int,
+    by: str,
+    settings: str,
+) -> str: ...
+def plan_pml(anchors: int, references: int, triplets: int) -> int: ...
+def panic_for_a_test(choice: Choice) -> None: ...

@@ -1,0 +1,170 @@
+//! Rows and labels of Python's arrays, read where they lie.
+
+use half::{bf16, f16};
+use nearfar::{Error, HeldRows, Result, RowSource};
+use pyo3::prelude::*;
+
+/// Array of rows: address of the first value, type of a value, rows, columns, bytes from a row to the next and from a column to the next.
+/// Python keeps the array alive and unchanged until the call returns.
+#[derive(Clone, Debug, FromPyObject)]
+pub(crate) struct Array(usize, String, usize, usize, isize, isize);
+
+/// Type of a value.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    F32,
+    F64,
+    F16,
+    Bf16,
+    I8,
+    U8,
+    I16,
+    U16,
+    I32,
+    U32,
+    I64,
+    U64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Borrowed {
+    address: usize,
+    kind: Kind,
+    rows: usize,
+    dim: usize,
+    row_bytes: isize,
+    column_bytes: isize,
+}
+
+impl Array {
+    /// The rows, to read as they are needed.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for values of another type, and more rows than 32 bits number.
+    pub(crate) fn source(&self) -> Result<RowSource> {
+        let Self(address, kind, rows, dim, row_bytes, column_bytes) = self;
+        let kind = match &kind[..] {
+            "float32" => Kind::F32,
+            "float64" => Kind::F64,
+            "float16" => Kind::F16,
+            "bfloat16" => Kind::Bf16,
+            "int8" => Kind::I8,
+            "uint8" | "bool" => Kind::U8,
+            "int16" => Kind::I16,
+            "uint16" => Kind::U16,
+            "int32" => Kind::I32,
+            "uint32" => Kind::U32,
+            "int64" => Kind::I64,
+            "uint64" => Kind::U64,
+            other => {
+                return Err(Error::Data(format!(
+                    "rows of {other}: give floats or integers"
+                )));
+            }
+        };
+        Ok(RowSource::Held(Box::new(Borrowed {
+            address: *address,
+            kind,
+            rows: *rows,
+            dim: *dim,
+            row_bytes: *row_bytes,
+            column_bytes: *column_bytes,
+        })))
+    }
+}
+
+impl Borrowed {
+    /// Appends a row's values, each as `cast` makes of it.
+    #[expect(
+        unsafe_code,
+        reason = "the array is Python's: its own description says where values lie"
+    )]
+    fn append<T: Copy>(&self, row: u32, values: &mut Vec<f32>, cast: impl Fn(T) -> f32) {
+        assert!((row as usize) < self.rows, "row {row} of {}", self.rows);
+        let first = self
+            .address
+            .wrapping_add_signed(row as isize * self.row_bytes);
+        let at = |column: usize| first.wrapping_add_signed(column as isize * self.column_bytes);
+        // SAFETY: `row` and `column` are within the array that Python described, and Python holds it until the call returns. Values
+        // need not be aligned.
+        let value = |column: usize| unsafe { (at(column) as *const T).read_unaligned() };
+        values.extend((0..self.dim).map(|column| cast(value(column))));
+    }
+}
+
+impl HeldRows for Borrowed {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn dim(&self) -> usize {
+        self.dim
+    }
+
+    fn read(&self, rows: &[u32], values: &mut Vec<f32>) -> Result<()> {
+        for row in rows {
+            let first = values.len();
+            match self.kind {
+                Kind::F32 => self.append(*row, values, |v: f32| v),
+                Kind::F64 => self.append(*row, values, |v: f64| v as f32),
+                Kind::F16 => self.append(*row, values, f16::to_f32),
+                Kind::Bf16 => self.append(*row, values, bf16::to_f32),
+                Kind::I8 => self.append(*row, values, |v: i8| v.into()),
+                Kind::U8 => self.append(*row, values, |v: u8| v.into()),
+                Kind::I16 => self.append(*row, values, |v: i16| v.into()),
+                Kind::U16 => self.append(*row, values, |v: u16| v.into()),
+                Kind::I32 => self.append(*row, values, |v: i32| v as f32),
+                Kind::U32 => self.append(*row, values, |v: u32| v as f32),
+                Kind::I64 => self.append(*row, values, |v: i64| v as f32),
+                Kind::U64 => self.append(*row, values, |v: u64| v as f32),
+            }
+            if let Some(column) = values[first..].iter().position(|value| !value.is_finite()) {
+                return Err(Error::Data(format!(
+                    "row {row}, column {column}: {} is not finite in 32 bits: leave the row out, or scale the rows",
+                    values[first + column]
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Array of numbers of 32 bits without gaps: address and length.
+#[derive(Clone, Copy, Debug, FromPyObject)]
+pub(crate) struct Numbers(usize, usize);
+
+impl Numbers {
+    /// The numbers.
+    #[expect(unsafe_code, reason = "the array is Python's")]
+    pub(crate) fn read(self) -> Vec<u32> {
+        let Self(address, count) = self;
+        if count == 0 {
+            return Vec::new();
+        }
+        // SAFETY: Python made this array of as many numbers for this call, aligned, and holds it until the call returns.
+        unsafe { std::slice::from_raw_parts(address as *const u32, count) }.to_vec()
+    }
+
+    /// The numbers as names of classes.
+    pub(crate) fn names(self) -> Vec<String> {
+        self.read().iter().map(u32::to_string).collect()
+    }
+}
+
+/// Array that a call fills: address and length in values.
+#[derive(Clone, Copy, Debug, FromPyObject)]
+pub(crate) struct Room(usize, usize);
+
+impl Room {
+    /// Copies as many values as the array has.
+    ///
+    /// # Panics
+    /// If there are more or fewer.
+    #[expect(unsafe_code, reason = "the array is Python's")]
+    pub(crate) fn fill<T: Copy>(self, values: &[T]) {
+        let Self(address, count) = self;
+        assert_eq!(count, values.len(), "as many values as there is room for");
+        // SAFETY: Python made this array of as many values for this call, and holds it until the call returns.
+        unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), address as *mut T, count) };
+    }
+}
