@@ -148,8 +148,8 @@ pub use run::{
     RunReport,
 };
 pub use search::evaluation::{
-    EvaluationSpec, NumberedRows, Scoring, evaluate, evaluate_across, evaluate_nearest,
-    evaluate_numbered,
+    EvaluationSpec, NumberedRows, RankedQueries, Scoring, evaluate, evaluate_across,
+    evaluate_nearest, evaluate_numbered, rank_queries, total_of_ranked,
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use search::knn::search_across;

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 Choice = tuple[str | None, str | None, int]
-Array = tuple[int, str, int, int, int, int]
+Array = tuple[int, str, int, int, int, int] | tuple[int, int, Callable[[bytes], bytes]]
 Numbers = tuple[int, int]
 Room = tuple[int, int]
 Labelled = tuple[Array, Numbers]
@@ -23,7 +23,7 @@ __version__: str
 def after_fork() -> None: ...
 def devices(choice: Choice) -> str: ...
 def knn(
-    choice: Choice, references: Array, queries: Array | None, k: int, by: str, ids: Room, values: Room
+    choice: Choice, references: Array, queries: Array | None, k: int, by: str, places: Numbers | None, ids: Room, values: Room
 ) -> str: ...
 def evaluate(
     choice: Choice,
@@ -32,8 +32,18 @@ def evaluate(
     by: str,
     at: list[int],
     nearest: bool,
-    references_include_queries: bool,
+    places: Numbers | None,
 ) -> str: ...
+def rank_queries(
+    choice: Choice,
+    queries: Labelled,
+    references: Labelled,
+    by: str,
+    at: list[int],
+    nearest: bool,
+    places: Numbers,
+) -> tuple[bytes, int]: ...
+def total_of_ranked(at: list[int], lines: bytes, lone: int) -> str: ...
 def mine(
     choice: Choice,
     anchors: Labelled,

@@ -66,6 +66,7 @@ def knn(
         None if references is None else asking.described,
         k,
         metric,
+        None,
         filled(ids),
         filled(values),
     )
@@ -111,6 +112,7 @@ def evaluate(
         None if known is None else (reference_labels, known.rows, "references"),
     )
     assert own is not None
+    places = Numbers(np.arange(asking.rows)) if references_include_queries and known is not None else None
     found: dict[str, Any] = json.loads(
         _nearfar.evaluate(
             choice(budget, engine, adapter),
@@ -119,9 +121,14 @@ def evaluate(
             metric,
             [int(k) for k in at],
             nearest,
-            references_include_queries,
+            None if places is None else places.described,
         )
     )
+    return named(found, names)
+
+
+def named(found: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    """Scores with the names of the classes, and every k as a number."""
     for by_k in ("recall_at", "precision_at"):
         found[by_k] = {int(k): value for k, value in found[by_k].items()}
     for of_class in found["classes"]:

@@ -18,6 +18,8 @@ fn _nearfar(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(work::devices, module)?)?;
     module.add_function(wrap_pyfunction!(work::knn, module)?)?;
     module.add_function(wrap_pyfunction!(work::evaluate, module)?)?;
+    module.add_function(wrap_pyfunction!(work::rank_queries, module)?)?;
+    module.add_function(wrap_pyfunction!(work::total_of_ranked, module)?)?;
     module.add_function(wrap_pyfunction!(work::mine, module)?)?;
     module.add_function(wrap_pyfunction!(work::list_triplets, module)?)?;
     module.add_function(wrap_pyfunction!(work::threshold, module)?)?;

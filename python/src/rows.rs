@@ -3,11 +3,54 @@
 use half::{bf16, f16};
 use nearfar::{Error, HeldRows, Result, RowSource};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
-/// Array of rows: address of the first value, type of a value, rows, columns, bytes from a row to the next and from a column to the next.
-/// Python keeps the array alive and unchanged until the call returns.
-#[derive(Clone, Debug, FromPyObject)]
-pub(crate) struct Array(usize, String, usize, usize, isize, isize);
+/// Rows of a call.
+#[derive(Debug, FromPyObject)]
+pub(crate) enum Array {
+    /// An array: address of the first value, type of a value, rows, columns, bytes from a row to the next and from a column to the next.
+    /// Python keeps it alive and unchanged until the call returns.
+    Here(usize, String, usize, usize, isize, isize),
+    /// Rows that other processes hold: their number, columns, and a function that takes row numbers, as bytes of u32, and returns their
+    /// values, as bytes of f32.
+    Elsewhere(usize, usize, Py<PyAny>),
+}
+
+/// Rows that other processes hold.
+#[derive(Debug)]
+struct Fetched {
+    rows: usize,
+    dim: usize,
+    fetch: Py<PyAny>,
+}
+
+impl HeldRows for Fetched {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn dim(&self) -> usize {
+        self.dim
+    }
+
+    fn read(&self, rows: &[u32], values: &mut Vec<f32>) -> Result<()> {
+        let numbers: Vec<u8> = rows.iter().flat_map(|row| row.to_ne_bytes()).collect();
+        let bytes = Python::attach(|py| {
+            let fetched = self.fetch.call1(py, (PyBytes::new(py, &numbers),))?;
+            fetched.extract::<Vec<u8>>(py)
+        });
+        let bytes = bytes.map_err(|error| Error::Device(error.to_string()))?;
+        let floats = bytes.chunks_exact(4);
+        values.extend(
+            floats.map(|float| f32::from_ne_bytes([float[0], float[1], float[2], float[3]])),
+        );
+        Ok(())
+    }
+
+    fn reads_at_once(&self) -> bool {
+        true
+    }
+}
 
 /// Type of a value.
 #[derive(Clone, Copy, Debug)]
@@ -41,8 +84,15 @@ impl Array {
     ///
     /// # Errors
     /// [`Error::Data`] for values of another type, and more rows than 32 bits number.
-    pub(crate) fn source(&self) -> Result<RowSource> {
-        let Self(address, kind, rows, dim, row_bytes, column_bytes) = self;
+    pub(crate) fn source(self) -> Result<RowSource> {
+        let (address, kind, rows, dim, row_bytes, column_bytes) = match self {
+            Self::Here(address, kind, rows, dim, row, column) => {
+                (address, kind, rows, dim, row, column)
+            }
+            Self::Elsewhere(rows, dim, fetch) => {
+                return Ok(RowSource::Held(Box::new(Fetched { rows, dim, fetch })));
+            }
+        };
         let kind = match &kind[..] {
             "float32" => Kind::F32,
             "float64" => Kind::F64,
@@ -63,12 +113,12 @@ impl Array {
             }
         };
         Ok(RowSource::Held(Box::new(Borrowed {
-            address: *address,
+            address,
             kind,
-            rows: *rows,
-            dim: *dim,
-            row_bytes: *row_bytes,
-            column_bytes: *column_bytes,
+            rows,
+            dim,
+            row_bytes,
+            column_bytes,
         })))
     }
 }

@@ -56,6 +56,7 @@ pub(crate) fn knn(
     queries: Option<Array>,
     k: usize,
     by: String,
+    places: Option<Numbers>,
     ids: Room,
     values: Room,
 ) -> PyResult<String> {
@@ -64,8 +65,12 @@ pub(crate) fn knn(
         let references = references.source()?;
         let queries = queries.map(|queries| queries.source()).transpose()?;
         let (queries, metric) = (queries.as_ref(), metric(&by)?);
+        let places = places.map(Numbers::read);
         let found = pollster::block_on(async {
             let mut index = KnnIndex::by(engine, &references, queries, k, metric).await?;
+            if let Some(places) = &places {
+                index = index.with_places(places)?;
+            }
             index.search(queries, |_, _| {}).await
         })?;
         ids.fill(&found.ids);
@@ -85,18 +90,19 @@ pub(crate) fn evaluate(
     by: String,
     at: Vec<u64>,
     nearest: bool,
-    references_include_queries: bool,
+    places: Option<Numbers>,
 ) -> PyResult<String> {
     run(py, choice, move |engine| {
         let started = Instant::now();
         let read = |(rows, labels): Labelled| Ok((rows.source()?, labels.read()));
         let queries = read(queries)?;
         let references = references.map(read).transpose()?;
+        let places = places.map(Numbers::read);
         let scoring = Scoring {
             metric: metric(&by)?,
             at: &at,
             nearest,
-            references_include_queries,
+            places: places.as_deref(),
         };
         let retrieval = pollster::block_on(evaluate_numbered(
             engine,
@@ -107,6 +113,55 @@ pub(crate) fn evaluate(
         ))?;
         Ok(of_work(json!(retrieval), engine, started))
     })
+}
+
+/// Scores of each query, as bytes of f64 a line, and the number of lone queries: see [`nearfar::RankedQueries`].
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "as Python calls it")]
+pub(crate) fn rank_queries<'py>(
+    py: Python<'py>,
+    choice: Choice,
+    queries: Labelled,
+    references: Labelled,
+    by: String,
+    at: Vec<u64>,
+    nearest: bool,
+    places: Numbers,
+) -> PyResult<(Bound<'py, PyBytes>, u64)> {
+    let ranked = run(py, choice, move |engine| {
+        let read = |(rows, labels): Labelled| Ok((rows.source()?, labels.read()));
+        let (queries, references) = (read(queries)?, read(references)?);
+        let places = places.read();
+        let scoring = Scoring {
+            metric: metric(&by)?,
+            at: &at,
+            nearest,
+            places: Some(&places),
+        };
+        let (queries, references) = (numbered(&queries), numbered(&references));
+        let ranked = nearfar::rank_queries(engine, queries, references, &scoring, |_, _| {});
+        pollster::block_on(ranked)
+    })?;
+    let bytes: Vec<u8> = ranked
+        .lines
+        .iter()
+        .flat_map(|number| number.to_ne_bytes())
+        .collect();
+    Ok((PyBytes::new(py, &bytes), ranked.lone))
+}
+
+/// The metrics of the lines of all queries.
+#[pyfunction]
+pub(crate) fn total_of_ranked(at: Vec<u64>, lines: Vec<u8>, lone: u64) -> PyResult<String> {
+    let numbers = lines.chunks_exact(8).map(|number| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(number);
+        f64::from_ne_bytes(bytes)
+    });
+    let lines: Vec<f64> = numbers.collect();
+    let total = nearfar::total_of_ranked(&at, &lines, lone);
+    let total = total.map_err(|error| exception(&error))?;
+    Ok(json!(total).to_string())
 }
 
 fn numbered((rows, labels): &(RowSource, Vec<u32>)) -> NumberedRows<'_> {

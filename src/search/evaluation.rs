@@ -2,6 +2,7 @@
 //! references, block by block, in memory that a plan fixes: references that do not fit are streamed.
 
 mod buffers;
+mod numbered;
 mod pass;
 mod ranking;
 
@@ -16,11 +17,14 @@ use crate::kernels;
 use crate::model::metric::Metric;
 use crate::model::unit_rows::UnitRows;
 use crate::search::metrics::{Judged, Retrieval, RetrievalSum};
-use crate::search::rows::{Classes, Rows, check_dims, numbered};
+use crate::search::rows::{Classes, Rows, numbered};
 use buffers::ADVICE;
 
 pub use buffers::EvaluationSpec;
 pub(crate) use buffers::{Cut, Evaluator};
+pub use numbered::{
+    NumberedRows, RankedQueries, Scoring, evaluate_numbered, rank_queries, total_of_ranked,
+};
 pub(crate) use pass::Queries;
 pub(crate) use ranking::Ranking;
 
@@ -185,6 +189,7 @@ async fn sums(
         queries: side(queries.rows, asking),
         references: side(known.rows, classes),
         own: references.is_none(),
+        places: None,
         metric: Metric::Cosine,
     };
     let sum = rank(engine, sides, sum, depth, progress).await?;
@@ -202,8 +207,10 @@ struct Side<'a> {
 struct Sides<'a> {
     queries: Side<'a>,
     references: Side<'a>,
-    /// The queries are the first references: each is left out of its own ranking.
+    /// The queries are the references.
     own: bool,
+    /// Place of each query among the references, if they are some of them.
+    places: Option<&'a [u32]>,
     metric: Metric,
 }
 
@@ -219,6 +226,7 @@ async fn rank(
         queries,
         references,
         own,
+        places,
         metric,
     } = sides;
     let count = queries.classes.labels.len();
@@ -245,7 +253,10 @@ async fn rank(
             rows: queries.rows,
             classes: queries.classes,
             form: metric.of_queries(),
-            own,
+            places: match own {
+                true => Some(&numbers),
+                false => places,
+            },
         },
     };
     let known = references.classes;
@@ -256,94 +267,4 @@ async fn rank(
         .await?;
     slices.collect().await?;
     Ok(ranking.sum(&mut slices))
-}
-
-/// Rows with the number of a class each: below 2^32 - 1, and not much above the number of classes, since there is a place for each.
-#[derive(Clone, Copy, Debug)]
-pub struct NumberedRows<'a> {
-    /// `[labels, dim]`.
-    pub rows: &'a RowSource,
-    /// Class of each row.
-    pub labels: &'a [u32],
-}
-
-impl<'a> NumberedRows<'a> {
-    fn side(self) -> Side<'a> {
-        Side {
-            rows: self.rows,
-            classes: Classes {
-                labels: self.labels,
-                groups: None,
-            },
-        }
-    }
-}
-
-/// Choices of [`evaluate_numbered`].
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Scoring<'a> {
-    /// Value by which rows are compared.
-    pub metric: Metric,
-    /// The k of recall@k and precision@k.
-    pub at: &'a [u64],
-    /// The nearest references alone are ranked, as [`evaluate_nearest`] does.
-    pub nearest: bool,
-    /// The queries are the first of the references, in their order, and none is its own neighbour: PML's `ref_includes_query`.
-    pub references_include_queries: bool,
-}
-
-/// Scores rows whose classes are numbers, as [`evaluate`] does: without `references`, every row among all others. Classes are named by
-/// their numbers.
-///
-/// # Errors
-/// As [`evaluate`]; [`Error::Data`] for fewer references than queries that they include.
-pub async fn evaluate_numbered(
-    engine: &Engine,
-    queries: NumberedRows<'_>,
-    references: Option<NumberedRows<'_>>,
-    scoring: &Scoring<'_>,
-    mut progress: impl FnMut(u64, u64),
-) -> Result<Retrieval> {
-    let known = references.unwrap_or(queries);
-    let own = references.is_none() || scoring.references_include_queries;
-    check_numbered(queries, known, own)?;
-    let sides = Sides {
-        queries: queries.side(),
-        references: known.side(),
-        own,
-        metric: scoring.metric,
-    };
-    let nearest = scoring.at.iter().max().copied().unwrap_or(0);
-    let depth = match scoring.nearest {
-        true => usize::try_from(nearest).unwrap_or(usize::MAX),
-        false => usize::MAX,
-    };
-    let sum = RetrievalSum::at(scoring.at);
-    let sum = rank(engine, sides, sum, depth, &mut progress).await?;
-    let retrieval = sum.finish(&|class| class.to_string());
-    let retrieval = retrieval.ok_or_else(|| no_positive(false))?;
-    Ok(match scoring.nearest {
-        true => retrieval.of_the_nearest(),
-        false => retrieval,
-    })
-}
-
-/// Checks that every row has a class and both sides have as many dimensions.
-fn check_numbered(queries: NumberedRows<'_>, known: NumberedRows<'_>, own: bool) -> Result<()> {
-    for (what, side) in [("embeddings", queries), ("references", known)] {
-        let (rows, labels) = (side.rows.rows(), side.labels.len());
-        if rows != labels {
-            return Err(Error::Data(format!(
-                "{labels} labels for {rows} rows of {what}: there must be one a row"
-            )));
-        }
-    }
-    check_dims(queries.rows, known.rows)?;
-    let (asked, there) = (queries.labels.len(), known.labels.len());
-    if own && asked > there {
-        return Err(Error::Data(format!(
-            "{there} references cannot begin with {asked} queries"
-        )));
-    }
-    Ok(())
 }

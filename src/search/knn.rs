@@ -230,6 +230,8 @@ pub struct KnnIndex<'a> {
     engine: &'a Engine,
     rows: &'a RowSource,
     metric: Metric,
+    /// Place of each query among the references, if they are some of them.
+    places: Option<&'a [u32]>,
     spec: KnnSpec,
     cut: Cut,
     loaded: bool,
@@ -276,6 +278,7 @@ impl<'a> KnnIndex<'a> {
             engine,
             rows: references,
             metric,
+            places: None,
             spec,
             cut: spec.cut(&room),
             loaded: false,
@@ -284,6 +287,24 @@ impl<'a> KnnIndex<'a> {
             seeker: SearchScratch::new(&mut workspace),
             pace: Pace::of(engine),
         })
+    }
+
+    /// The same index for queries that are references of these places: none is a neighbour of itself.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if that leaves fewer than `k` references; [`Error::Data`] if there are other than one place a query.
+    pub fn with_places(self, places: &'a [u32]) -> Result<Self> {
+        let queries = self.spec.queries;
+        if places.len() != queries {
+            return Err(Error::Data(format!(
+                "{} places of {queries} queries: there must be one a query",
+                places.len()
+            )));
+        }
+        let own = true;
+        KnnSpec { own, ..self.spec }.check()?;
+        let places = Some(places);
+        Ok(Self { places, ..self })
     }
 
     /// The `k` nearest references of every query, or of every reference if `queries` is `None`.
@@ -395,7 +416,11 @@ impl<'a> KnnIndex<'a> {
 
     /// First bounds of the queries of a block: nothing but a query itself is excluded.
     fn asked(&self, block: Range<usize>) -> Vec<QueryBound> {
-        let own = |number| if self.spec.own { number } else { u32::MAX };
+        let own = |number: u32| match self.places {
+            Some(places) => places[number as usize],
+            None if self.spec.own => number,
+            None => u32::MAX,
+        };
         let numbers = block.start as u32..block.end as u32;
         numbers
             .map(|number| QueryBound::first(own(number)))

@@ -83,7 +83,7 @@ impl Metrics {
 }
 
 /// Scores of one query, from the ranks of its positives.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ranked {
     /// The nearest reference has the query's class.
     hit: bool,
@@ -191,6 +191,35 @@ pub(crate) struct RetrievalSum {
     own_group: bool,
     /// Scores of each query, if asked for.
     queries: Option<Vec<QueryScore>>,
+    /// All scores of each query, if asked for.
+    ranked: Option<Vec<Ranked>>,
+}
+
+impl Ranked {
+    /// The scores as numbers, `found` last.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = f64> {
+        let first = [
+            f64::from(u8::from(self.hit)),
+            self.r_precision,
+            self.average_precision_at_r,
+            self.average_precision,
+            self.reciprocal_rank,
+        ];
+        let found = self.found.iter().map(|found| *found as f64);
+        first.into_iter().chain(found)
+    }
+
+    /// The scores of their numbers.
+    pub(crate) fn of([hit, r_precision, at_r, precision, rank]: [f64; 5], found: &[f64]) -> Self {
+        Self {
+            hit: hit > 0.0,
+            r_precision,
+            average_precision_at_r: at_r,
+            average_precision: precision,
+            reciprocal_rank: rank,
+            found: found.iter().map(|found| *found as u64).collect(),
+        }
+    }
 }
 
 impl RetrievalSum {
@@ -208,6 +237,20 @@ impl RetrievalSum {
             queries: Some(Vec::new()),
             ..self
         }
+    }
+
+    /// Keeps all scores of each query too.
+    pub(crate) fn keep_ranked(self) -> Self {
+        Self {
+            ranked: Some(Vec::new()),
+            ..self
+        }
+    }
+
+    /// All scores of each query, in the order in which they were added, and the number of lone queries.
+    pub(crate) fn take_ranked(&mut self) -> (Vec<Ranked>, u64) {
+        let ranked = self.ranked.take().unwrap_or_default();
+        (ranked, self.total.lone_queries)
     }
 
     /// Keeps rows of a row's own group among its neighbours.
@@ -278,6 +321,9 @@ impl RetrievalSum {
                 hit: ranked.hit,
                 average_precision_at_r: ranked.average_precision_at_r as f32,
             });
+        }
+        if let Some(all) = &mut self.ranked {
+            all.push(ranked.clone());
         }
         if self.classes.last().is_none_or(|(last, _)| *last != class) {
             self.classes.push((class, Metrics::default()));

@@ -61,6 +61,11 @@ pub trait HeldRows: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// [`Error::Data`] for a value that is not finite.
     fn read(&self, rows: &[u32], values: &mut Vec<f32>) -> Result<()>;
+
+    /// Many rows are to be read at once, by one thread: each read costs more than its rows.
+    fn reads_at_once(&self) -> bool {
+        false
+    }
 }
 
 /// Bytes from which on a page leaves the features of an NPY file in it: a browser's tab can hold little.
@@ -177,6 +182,11 @@ impl RowSource {
         let most = (PART_FLOATS / stride).max(1);
         let mut parts = rows.chunks(most).zip(to.chunks_mut(most * stride));
         match self {
+            Self::Held(held) if held.reads_at_once() => {
+                read(rows, to)?;
+                then(to);
+                Ok(())
+            }
             Self::Npy(file) if !file.follow(rows) => {
                 parts.try_for_each(|(rows, to)| read(rows, to))?;
                 then(to);

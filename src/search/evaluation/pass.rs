@@ -32,8 +32,8 @@ pub(crate) enum Queries<'a> {
         classes: Classes<'a>,
         /// Their layout.
         form: Form,
-        /// The i-th is the i-th reference, and left out of its own ranking.
-        own: bool,
+        /// Place of each among the references, if they are some of them: each is left out of its own ranking.
+        places: Option<&'a [u32]>,
     },
 }
 

@@ -25,13 +25,23 @@ struct Asking<'a> {
     keys: Cow<'a, [u32]>,
     /// All queries, class by class.
     order: Vec<u32>,
-    /// The queries are references too.
+    /// The queries are references too: those of their own numbers, or of these.
     own: bool,
+    places: Option<&'a [u32]>,
     /// Keys of all references, ascending, if rows have groups: those with a query's own key are no positives of it.
     left_out: Option<Vec<u32>>,
 }
 
 impl Asking<'_> {
+    /// Id of a query among the references.
+    fn id_of(&self, query: u32) -> u32 {
+        match (self.own, self.places) {
+            (false, _) => NO_ID,
+            (true, None) => query,
+            (true, Some(places)) => places[query as usize],
+        }
+    }
+
     fn group_of(&self, query: u32) -> Option<u32> {
         self.groups.map(|groups| groups[query as usize])
     }
@@ -56,12 +66,17 @@ fn sides<'a>(queries: Queries<'a>, known: Classes<'a>) -> Result<(Asking<'a>, Kn
     };
     let ([own_keys, keys], bits) = Classes::keys([asking, known])?;
     order::sort_by_key(&mut order, |query| (asking.labels[*query as usize], *query));
+    let places = match queries {
+        Queries::Own(_) => None,
+        Queries::Apart { places, .. } => places,
+    };
     let asking = Asking {
         labels: asking.labels,
         groups: asking.groups,
         keys: own_keys,
         order,
-        own: matches!(queries, Queries::Own(_) | Queries::Apart { own: true, .. }),
+        own: matches!(queries, Queries::Own(_)) || places.is_some(),
+        places,
         left_out: (bits != LabelBits::CLASSES).then(|| sorted(&keys)),
     };
     let by_class = ByClass::new(known.labels);
@@ -249,7 +264,7 @@ impl Evaluator {
             if full && !jobs.is_empty() {
                 break;
             }
-            let id = if asking.own { *query } else { NO_ID };
+            let id = asking.id_of(*query);
             jobs.push(Job {
                 query: *query,
                 class,
@@ -281,7 +296,7 @@ impl Evaluator {
                         .filter(key)
                         .count()
                 }
-                None => usize::from(asking.own && ids.contains(&job.query)),
+                None => usize::from(ids.contains(&job.row.id)),
             };
             let row = Row {
                 positives: (members.len() - no_positive) as u32,
