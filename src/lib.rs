@@ -116,7 +116,9 @@ pub use map::umap::{LocalScale, Umap, smooth_knn_dist};
 pub use map::{Map, Pictures};
 pub use mining::listing::{ListingSpec, Windows, checksum, list};
 pub use mining::triplets::Triplets;
-pub use mining::{Asked, KeptOfAnchor, Mined, MiningSpec, Pairs, Wanted, mine, mine_into};
+pub use mining::{
+    Asked, KeptOfAnchor, Mined, MiningSpec, Pairs, Wanted, mine, mine_into, mine_numbered,
+};
 pub use model::cross_batch_memory::MemoryAge;
 pub use model::embedder::Embedder;
 pub use model::embedding_model::LayerWeights;
@@ -148,14 +150,14 @@ pub use run::{
     RunReport,
 };
 pub use search::evaluation::{
-    EvaluationSpec, NumberedRows, RankedQueries, Scoring, evaluate, evaluate_across,
-    evaluate_nearest, evaluate_numbered, rank_queries, total_of_ranked,
+    EvaluationSpec, RankedQueries, Scoring, evaluate, evaluate_across, evaluate_nearest,
+    evaluate_numbered, rank_queries, total_of_ranked,
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use search::knn::search_across;
 pub use search::knn::{KnnIndex, KnnSpec, Neighbors};
 pub use search::metrics::{Metrics, Retrieval, Scores};
-pub use search::rows::Rows;
+pub use search::rows::{NumberedRows, Rows};
 pub use search::rows_to_check::{Confusion, RowsToCheck, Suspect};
 pub use search::threshold::{
     PairRates, Threshold, ThresholdConfig, ThresholdReport, ThresholdSpec, find_threshold,

@@ -135,6 +135,12 @@ impl Borrowed {
             .address
             .wrapping_add_signed(row as isize * self.row_bytes);
         let at = |column: usize| first.wrapping_add_signed(column as isize * self.column_bytes);
+        if self.column_bytes == size_of::<T>() as isize && first.is_multiple_of(align_of::<T>()) {
+            // SAFETY: the row's values follow each other, aligned, within the array that Python described, and Python holds it until the
+            // call returns.
+            let row = unsafe { std::slice::from_raw_parts(first as *const T, self.dim) };
+            return values.extend(row.iter().map(|value| cast(*value)));
+        }
         // SAFETY: `row` and `column` are within the array that Python described, and Python holds it until the call returns. Values
         // need not be aligned.
         let value = |column: usize| unsafe { (at(column) as *const T).read_unaligned() };

@@ -7,7 +7,7 @@ use nearfar::{
     Asked, Dataset, Embedder, Engine, Error, EvaluationSpec, Head, KnnIndex, KnnSpec, MemoryReport,
     Metric, MiningSpec, NamedFile, NumberedRows, Pairs, Progress, Rate, Room as Memory, RowSource,
     Rows, Run, Scoring, ThresholdConfig, TrainConfig, Trainer, Wanted, evaluate_numbered,
-    find_threshold, list, mine_into, pml_bytes,
+    find_threshold, list, mine_numbered, pml_bytes,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -218,8 +218,8 @@ pub(crate) fn mine<'py>(
         let started = Instant::now();
         let config = TrainConfig::default().with_json(&settings)?;
         config.check()?;
-        let anchors = Named::read(anchors)?;
-        let references = references.map(Named::read).transpose()?;
+        let read = |(rows, labels): Labelled| Ok((rows.source()?, labels.read()));
+        let (anchors, references) = (read(anchors)?, references.map(read).transpose()?);
         let copies = copies.map(Numbers::read);
         let wanted = match filled {
             Filled { pairs: true, .. } => Wanted::Pairs,
@@ -242,10 +242,10 @@ pub(crate) fn mine<'py>(
             pairs.add(kept);
             Ok(())
         };
-        let known = references.as_ref().map(Named::rows);
-        let mined = mine_into(
+        let known = references.as_ref().map(numbered);
+        let mined = mine_numbered(
             engine,
-            anchors.rows(),
+            numbered(&anchors),
             known,
             &config.miner,
             &asked,
@@ -482,8 +482,7 @@ pub(crate) fn plan(
             "evaluate" => EvaluationSpec::of(&labels, columns, queries).plan(&memory, &rate),
             "mine" => {
                 let config = config.with_json(settings)?;
-                let names: Vec<String> = labels.iter().map(u32::to_string).collect();
-                let spec = MiningSpec::of_names(&names, dim, queries);
+                let spec = MiningSpec::of(&labels, dim, queries);
                 let spec = spec.mined_by(&config.miner, Some(&config.loss));
                 MiningSpec {
                     own: references.is_none(),

@@ -24,7 +24,7 @@ use crate::mining::mining_pass::{MiningPass, Rounds};
 use crate::rules::losses::Loss;
 use crate::rules::miners::{Miner, MiningCounts};
 use crate::rules::mining_rule::MiningRule;
-use crate::search::rows::{Rows, numbered};
+use crate::search::rows::{NumberedRows, Rows, numbered};
 use phase::Phase;
 use sizes::ADVICE;
 
@@ -142,6 +142,28 @@ pub async fn mine_into(
     references: Option<Rows<'_>>,
     miner: &Miner,
     asked: &Asked<'_>,
+    sink: impl FnMut(KeptOfAnchor<'_>) -> Result<()>,
+    progress: impl FnMut(u64, u64),
+) -> Result<Mined> {
+    let known = references.unwrap_or(anchors);
+    anchors.check_against(known)?;
+    let (_, [own, labels]) = numbered(anchors.labels, known.labels);
+    let side = |rows, labels| NumberedRows { rows, labels };
+    let references = references.map(|references| side(references.rows, &labels));
+    let anchors = side(anchors.rows, &own);
+    mine_numbered(engine, anchors, references, miner, asked, sink, progress).await
+}
+
+/// As [`mine_into`], of rows whose classes are numbers.
+///
+/// # Errors
+/// As [`mine_into`].
+pub async fn mine_numbered(
+    engine: &Engine,
+    anchors: NumberedRows<'_>,
+    references: Option<NumberedRows<'_>>,
+    miner: &Miner,
+    asked: &Asked<'_>,
     mut sink: impl FnMut(KeptOfAnchor<'_>) -> Result<()>,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Mined> {
@@ -158,29 +180,30 @@ pub async fn mine_into(
     }
     let known = references.unwrap_or(anchors);
     anchors.check_against(known)?;
-    let dim = known.rows.dim();
-    let (_, [own, labels]) = numbered(anchors.labels, known.labels);
-    let ids = own_ids(references.is_none(), copies, &own, &labels)?;
-    let counts = class_counts(&labels);
+    let (dim, own) = (known.rows.dim(), anchors.labels);
+    let ids = own_ids(references.is_none(), copies, own, known.labels)?;
+    let counts = class_counts(known.labels);
     let rule = MiningRule::new(miner, chosen_by, loss, distance);
     let spec = MiningSpec {
         own: references.is_none(),
         gradient: matches!(wanted, Wanted::Gradient(_)),
-        ..MiningSpec::of_names(known.labels, dim, anchors.labels.len()).mined_by(miner, loss)
+        ..MiningSpec::of(known.labels, dim, own.len()).mined_by(miner, loss)
     };
     let room = engine.room();
     let forecast = spec.plan(&room, &Rate::default())?;
     engine.prepare(kernels::used_on(engine.info())).await?;
     let mut workspace = engine.workspace("mining", &forecast.memory, ADVICE).await?;
     let mut phase = Phase::new(engine, spec, spec.cut(&room), &mut workspace);
-    phase.load(known, &labels).await?;
+    phase.load(known.rows, known.labels).await?;
     let by_value = matches!(miner, Miner::MultiSimilarity(_)).then_some(chosen_by);
     let gives_pairs = wanted == Wanted::Pairs && miner.gives_pairs();
     let (mut rounds, mut progressed) = (Rounds::new(&rule, spec.anchors), 0);
     while let Some((round, first, before)) = rounds.next_block() {
-        let rows = phase.next_rows(first, before, [&own, &ids], &counts);
+        let rows = phase.next_rows(first, before, [own, &ids], &counts);
         let started = Instant::now();
-        phase.block(anchors, first, &rows, &rule, round).await?;
+        phase
+            .block(anchors.rows, first, &rows, &rule, round)
+            .await?;
         match round.is_last() {
             true => phase.read_block(rows.len(), &rule, &wanted).await?,
             // The next round takes the same block: nothing is waited for.
@@ -202,7 +225,9 @@ pub async fn mine_into(
         engine.breathe().await?;
     }
     let counts = rule.counts(miner, &phase.counts, spec.anchors);
-    phase.mined(&rule, counts, loss, anchors, known).await
+    phase
+        .mined(&rule, counts, loss, anchors.rows, known.rows)
+        .await
 }
 
 /// Id of each anchor among the references, which are numbered by their places; [`NO_ID`] for one that is none of them.
@@ -238,7 +263,7 @@ fn own_ids(
 }
 
 /// Checks that a loss that learns proxies is given some, class by class.
-fn check_proxies(loss: &Loss, references: Option<Rows<'_>>) -> Result<()> {
+fn check_proxies(loss: &Loss, references: Option<NumberedRows<'_>>) -> Result<()> {
     let Some(proxies) = loss.proxies() else {
         return Ok(());
     };
@@ -249,7 +274,7 @@ fn check_proxies(loss: &Loss, references: Option<Rows<'_>>) -> Result<()> {
                 .to_owned(),
         ));
     };
-    let of_a_class = |labels: &[String]| {
+    let of_a_class = |labels: &[u32]| {
         labels.len() == proxies.per_class && labels.iter().all(|label| *label == labels[0])
     };
     if proxies.are_rows || references.labels.chunks(proxies.per_class).all(of_a_class) {

@@ -5,6 +5,7 @@ use super::{Mined, Wanted};
 use crate::base::error::Result;
 use crate::base::forecast::MiningMethod;
 use crate::cpu::ranks::rows_of_all_cores;
+use crate::data::RowSource;
 use crate::engine::pace::{Pace, Slices};
 use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::kernels::ranks::{Block, Inputs, NO_ID, Row};
@@ -18,7 +19,6 @@ use crate::model::unit_rows::UnitRows;
 use crate::rules::losses::Loss;
 use crate::rules::miners::MiningCounts;
 use crate::rules::mining_rule::{MiningRule, Round};
-use crate::search::rows::Rows;
 
 /// Slices that a block may take on the CPU, so that the lanes of all cores are filled.
 const FULL_SLICES: f64 = 8.0;
@@ -68,7 +68,7 @@ impl<'a> Phase<'a> {
     }
 
     /// Brings in the references; a reference's id is its place.
-    pub(super) async fn load(&mut self, known: Rows<'_>, labels: &[u32]) -> Result<()> {
+    pub(super) async fn load(&mut self, known: &RowSource, labels: &[u32]) -> Result<()> {
         let numbers = 0..labels.len() as u32;
         stored(known)
             .bring(self.engine, numbers.clone(), &mut self.references, 0)
@@ -127,7 +127,7 @@ impl<'a> Phase<'a> {
     /// Runs a round over a block of anchors that begins at `first`.
     pub(super) async fn block(
         &mut self,
-        anchors: Rows<'_>,
+        anchors: &RowSource,
         first: usize,
         rows: &[Row],
         rule: &MiningRule,
@@ -214,8 +214,8 @@ impl<'a> Phase<'a> {
         rule: &MiningRule,
         mining: MiningCounts,
         loss: Option<&Loss>,
-        anchors: Rows<'_>,
-        known: Rows<'_>,
+        anchors: &RowSource,
+        known: &RowSource,
     ) -> Result<Mined> {
         let (engine, spec, dim) = (self.engine, &self.spec, self.spec.dim);
         let mut pulls = self.pulls;
@@ -331,12 +331,12 @@ impl Pulls {
     }
 
     /// `d loss / d row` of rows of any length: `(g - u <g, u>) / (active |row|)`, zero for a zero row.
-    async fn through_the_length(mut self, anchors: Rows<'_>, active: u64) -> Result<Vec<f32>> {
-        let dim = anchors.rows.dim();
+    async fn through_the_length(mut self, anchors: &RowSource, active: u64) -> Result<Vec<f32>> {
+        let dim = anchors.dim();
         let mut row = Vec::new();
         for (number, pull) in (0..).zip(self.rows.chunks_exact_mut(dim)) {
             row.clear();
-            anchors.rows.read(&[number], &mut row).await?;
+            anchors.read(&[number], &mut row).await?;
             let length = row
                 .iter()
                 .map(|v| f64::from(*v).powi(2))
@@ -361,9 +361,9 @@ impl Pulls {
     }
 }
 
-fn stored(rows: Rows<'_>) -> UnitRows<'_> {
+fn stored(rows: &RowSource) -> UnitRows<'_> {
     UnitRows::Stored {
-        rows: rows.rows,
+        rows,
         chosen: None,
         form: Form::Unit,
     }

@@ -59,6 +59,18 @@ pub(super) struct Cut {
 }
 
 impl MiningSpec {
+    /// Sizes for references with these classes and a number of other rows as anchors, for counts alone.
+    pub fn of(labels: &[u32], dim: usize, anchors: usize) -> Self {
+        let EvaluationSpec { positives, .. } = EvaluationSpec::of(labels, dim, anchors);
+        Self {
+            anchors,
+            references: labels.len(),
+            dim,
+            positives,
+            ..Self::default()
+        }
+    }
+
     /// Sizes for references with these labels and a number of other rows as anchors, for counts alone.
     pub fn of_names(labels: &[String], dim: usize, anchors: usize) -> Self {
         let EvaluationSpec { positives, .. } = EvaluationSpec::of_names(labels, dim, anchors);

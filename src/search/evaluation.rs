@@ -22,9 +22,7 @@ use buffers::ADVICE;
 
 pub use buffers::EvaluationSpec;
 pub(crate) use buffers::{Cut, Evaluator};
-pub use numbered::{
-    NumberedRows, RankedQueries, Scoring, evaluate_numbered, rank_queries, total_of_ranked,
-};
+pub use numbered::{RankedQueries, Scoring, evaluate_numbered, rank_queries, total_of_ranked};
 pub(crate) use pass::Queries;
 pub(crate) use ranking::Ranking;
 

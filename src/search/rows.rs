@@ -28,16 +28,40 @@ impl Rows<'_> {
     /// [`Error::Data`] with the numbers.
     pub fn check_against(self, references: Self) -> Result<()> {
         check_dims(self.rows, references.rows)?;
-        for (what, rows) in [("embeddings", self), ("references", references)] {
-            if rows.labels.len() != rows.rows.rows() {
-                return Err(Error::Data(format!(
-                    "{} labels for {} rows of {what}: there must be one a row",
-                    rows.labels.len(),
-                    rows.rows.rows()
-                )));
-            }
-        }
-        Ok(())
+        check_count("embeddings", self.rows, self.labels.len())?;
+        check_count("references", references.rows, references.labels.len())
+    }
+}
+
+/// Rows with the number of a class each: not much above the number of classes, since there is a place for each.
+#[derive(Clone, Copy, Debug)]
+pub struct NumberedRows<'a> {
+    /// `[labels, dim]`.
+    pub rows: &'a RowSource,
+    /// Class of each row.
+    pub labels: &'a [u32],
+}
+
+impl NumberedRows<'_> {
+    /// Checks that every row has a class and that both sides have as many dimensions.
+    ///
+    /// # Errors
+    /// [`Error::Data`] with the numbers.
+    pub(crate) fn check_against(self, references: Self) -> Result<()> {
+        check_dims(self.rows, references.rows)?;
+        check_count("embeddings", self.rows, self.labels.len())?;
+        check_count("references", references.rows, references.labels.len())
+    }
+}
+
+/// Checks that every row has a label.
+fn check_count(what: &str, rows: &RowSource, labels: usize) -> Result<()> {
+    let rows = rows.rows();
+    match rows == labels {
+        true => Ok(()),
+        false => Err(Error::Data(format!(
+            "{labels} labels for {rows} rows of {what}: there must be one a row"
+        ))),
     }
 }
 
@@ -45,7 +69,7 @@ impl Rows<'_> {
 ///
 /// # Errors
 /// [`Error::Data`] with the numbers.
-pub(crate) fn check_dims(own: &RowSource, references: &RowSource) -> Result<()> {
+fn check_dims(own: &RowSource, references: &RowSource) -> Result<()> {
     let (dim, own_dim) = (references.dim(), own.dim());
     match dim == own_dim {
         true => Ok(()),

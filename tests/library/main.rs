@@ -18,6 +18,7 @@ mod knn;
 mod largest;
 mod ledger;
 mod linear;
+mod metric;
 mod metrics;
 mod miners;
 mod mining;

@@ -3,21 +3,11 @@
 use super::{Side, Sides, no_positive, rank};
 use crate::base::error::{Error, Result};
 use crate::base::order;
-use crate::data::RowSource;
 use crate::data::by_class::class_counts;
 use crate::engine::Engine;
 use crate::model::metric::Metric;
 use crate::search::metrics::{Ranked, Retrieval, RetrievalSum};
-use crate::search::rows::{Classes, check_dims};
-
-/// Rows with the number of a class each: not much above the number of classes, since there is a place for each.
-#[derive(Clone, Copy, Debug)]
-pub struct NumberedRows<'a> {
-    /// `[labels, dim]`.
-    pub rows: &'a RowSource,
-    /// Class of each row.
-    pub labels: &'a [u32],
-}
+use crate::search::rows::{Classes, NumberedRows};
 
 /// Choices of [`evaluate_numbered`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,18 +21,6 @@ pub struct Scoring<'a> {
     /// Place of each query among the references that are given, if the queries are some of them: none is its own neighbour. PML's
     /// `ref_includes_query` has the first places.
     pub places: Option<&'a [u32]>,
-}
-
-impl<'a> NumberedRows<'a> {
-    fn side(self) -> Side<'a> {
-        Side {
-            rows: self.rows,
-            classes: Classes {
-                labels: self.labels,
-                groups: None,
-            },
-        }
-    }
 }
 
 /// Scores rows whose classes are numbers, as [`crate::evaluate`] does: without `references`, every row among all others. Classes are named
@@ -155,8 +133,8 @@ async fn sum_of(
     let known = references.unwrap_or(queries);
     check(queries, known, scoring.places)?;
     let sides = Sides {
-        queries: queries.side(),
-        references: known.side(),
+        queries: side(queries),
+        references: side(known),
         own: references.is_none(),
         places: scoring.places,
         metric: scoring.metric,
@@ -169,17 +147,19 @@ async fn sum_of(
     rank(engine, sides, sum, depth, progress).await
 }
 
+fn side(side: NumberedRows<'_>) -> Side<'_> {
+    Side {
+        rows: side.rows,
+        classes: Classes {
+            labels: side.labels,
+            groups: None,
+        },
+    }
+}
+
 /// Checks that every row has a class, both sides have as many dimensions, and queries are at their places.
 fn check(queries: NumberedRows<'_>, known: NumberedRows<'_>, places: Option<&[u32]>) -> Result<()> {
-    for (what, side) in [("embeddings", queries), ("references", known)] {
-        let (rows, labels) = (side.rows.rows(), side.labels.len());
-        if rows != labels {
-            return Err(Error::Data(format!(
-                "{labels} labels for {rows} rows of {what}: there must be one a row"
-            )));
-        }
-    }
-    check_dims(queries.rows, known.rows)?;
+    queries.check_against(known)?;
     let Some(places) = places else {
         return Ok(());
     };
