@@ -84,7 +84,7 @@ pub use compare::{
     CompareConfig, CompareForecast, CompareProgress, CompareReport, CompareRow, Comparison,
     Contest, Preset, RowKind, Standing,
 };
-pub use cpu::Distance;
+pub use cpu::{Activation, Distance};
 #[cfg(target_arch = "wasm32")]
 pub use data::BlobRows;
 #[cfg(feature = "hdf5")]
@@ -119,10 +119,10 @@ pub use mining::triplets::Triplets;
 pub use mining::{KeptOfAnchor, Mined, MiningSpec, Pairs, Wanted, mine, mine_into};
 pub use model::cross_batch_memory::MemoryAge;
 pub use model::embedder::Embedder;
-pub use model::embedding_model::LayerWeights;
 pub use model::embeddings::Embeddings;
+pub use model::layer_weights::LayerWeights;
 pub use model::scaling::{Scaling, ScalingKind};
-pub use rules::config::{InitialWeights, Split, Standardize, TrainConfig};
+pub use rules::config::{Split, Standardize, TrainConfig};
 pub use rules::losses::{
     ArcFaceLoss, CircleLoss, ContrastiveLoss, CosFaceLoss, GeneralizedLiftedStructureLoss,
     LiftedStructureLoss, Loss, MarginLoss, MultiSimilarityLoss, NcaLoss, NormalizedSoftmaxLoss,

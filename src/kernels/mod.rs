@@ -9,6 +9,7 @@ pub mod drift;
 pub mod dropout;
 pub mod embed;
 pub mod gather;
+pub mod gelu;
 pub mod gemm;
 pub mod hardest;
 pub mod knn;
@@ -41,6 +42,8 @@ const READ_WRITE: Access = Access::ReadWrite;
 pub static ALL: &[&Kernel] = &[
     &gather::GATHER,
     &gather::SCATTER,
+    &gelu::FORWARD,
+    &gelu::BACKWARD,
     &gemm::FORWARD,
     &gemm::FORWARD_TILE,
     &gemm::WEIGHT_GRADIENT,

@@ -7,10 +7,14 @@ use crate::base::memory::reserve;
 use crate::base::plan::{MemoryPlan, Room};
 use crate::engine::{DeviceVec, Engine};
 use crate::kernels::{self, normalize, stride};
-use crate::model::embedding_model::{Activations, EmbeddingModel, LayerWeights, Tile};
+use crate::model::activations::Tile;
+use crate::model::architecture::Architecture;
+use crate::model::embedding_model::EmbeddingModel;
 use crate::model::embeddings::{Embeddings, check_direction};
 use crate::model::features::pad;
+use crate::model::layer_weights::LayerWeights;
 use crate::model::unit_rows::TILE_ROWS;
+use crate::rules::config::Layers;
 
 const ADVICE: &str = "raise the budget";
 const PARAMETERS: &str = "embed.parameters";
@@ -37,7 +41,7 @@ pub struct Embedder {
 }
 
 impl Embedder {
-    /// Checks that a head has one to five layers, none of width 0, and that products with its weights stay finite.
+    /// Checks that a head has one to seven layers, none of width 0, and that products with its weights stay finite.
     ///
     /// # Errors
     /// [`Error::Data`] with the tensor and the place in it.
@@ -45,7 +49,7 @@ impl Embedder {
         let layers = head.len();
         if !(1..ACTIVATIONS.len()).contains(&layers) {
             return Err(Error::Data(format!(
-                "the head has {layers} layers, expected 1 to 5"
+                "the head has {layers} layers, expected 1 to 7"
             )));
         }
         for layer in head {
@@ -86,7 +90,7 @@ impl Embedder {
     pub fn plan(head: &[LayerWeights], rows: usize, room: &Room, rate: &Rate) -> Result<Forecast> {
         Self::check(head)?;
         check_count("rows", rows)?;
-        let memory = buffers(&widths(head));
+        let memory = buffers(&architecture(head));
         memory.fits("embedding", room, ADVICE)?;
         let weights = head
             .iter()
@@ -115,13 +119,14 @@ impl Embedder {
     /// As [`Embedder::check`]; [`Error::Refused`] when it does not fit the engine's budget.
     pub async fn new(engine: Engine, head: &[LayerWeights]) -> Result<Self> {
         Self::check(head)?;
-        let widths = widths(head);
+        let architecture = architecture(head);
         engine.prepare(kernels::used_on(engine.info())).await?;
-        let plan = buffers(&widths);
+        let plan = buffers(&architecture);
         let mut workspace = engine.workspace("embedding", &plan, ADVICE).await?;
         Ok(Self {
-            model: EmbeddingModel::new(&engine, &mut workspace, PARAMETERS, &widths, head).await?,
-            tile: Tile::new(&mut workspace, &ACTIVATIONS, &widths),
+            model: EmbeddingModel::new(&engine, &mut workspace, PARAMETERS, &architecture, head)
+                .await?,
+            tile: Tile::new(&mut workspace, &ACTIVATIONS, &architecture),
             unit: workspace.take("embed.unit"),
             done: 0,
             engine,
@@ -181,18 +186,23 @@ impl Embedder {
     }
 }
 
-/// Width of the input, then of every layer's output.
-fn widths(head: &[LayerWeights]) -> Vec<usize> {
+/// Widths of a checked head: of the input, then of every layer's output; and its parts.
+fn architecture(head: &[LayerWeights]) -> Architecture {
     let inputs = head.iter().map(|layer| layer.shape[1]);
-    inputs
-        .chain(head.last().map(|layer| layer.shape[0]))
-        .collect()
+    Architecture {
+        widths: inputs
+            .chain(head.last().map(|layer| layer.shape[0]))
+            .collect(),
+        parts: Layers {
+            activation: head[0].activation,
+        },
+    }
 }
 
-fn buffers(widths: &[usize]) -> MemoryPlan {
-    let size = TILE_ROWS as u64 * stride(widths.last().copied().unwrap_or(0)) as u64;
-    let plan = EmbeddingModel::plan(MemoryPlan::default(), PARAMETERS, widths);
-    Activations::plan(plan, &ACTIVATIONS, widths, TILE_ROWS).with::<f32>(
+fn buffers(architecture: &Architecture) -> MemoryPlan {
+    let size = TILE_ROWS as u64 * stride(architecture.embedding_size()) as u64;
+    let plan = architecture.plan(MemoryPlan::default(), PARAMETERS);
+    Tile::plan(plan, &ACTIVATIONS, architecture, TILE_ROWS).with::<f32>(
         Purpose::Activations,
         "embed.unit",
         size,

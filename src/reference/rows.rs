@@ -34,6 +34,17 @@ pub fn mlp(layers: &[Layer], parameters: &[f64], rows: &[f64]) -> Vec<f64> {
     values
 }
 
+/// `x P(x)`, with the distribution `P` of the standard normal.
+pub fn gelu(x: f64) -> f64 {
+    x * 0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2)
+}
+
+/// `d gelu(x) / dx`.
+pub fn gelu_slope(x: f64) -> f64 {
+    let density = (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2) + x * density
+}
+
 /// Value by which rows of this similarity are compared: itself, or minus the Euclidean distance of unit rows.
 pub fn value(distance: Distance, s: f64) -> f64 {
     match distance {

@@ -186,7 +186,11 @@ fn in_pytorch(head: &Head) -> String {
         .iter()
         .map(|layer| format!("torch.nn.Linear({}, {})", layer.shape[1], layer.shape[0]))
         .collect();
-    let (inputs, layers) = (head.inputs(), layers.join(", torch.nn.ReLU(), "));
+    let activation = head.activation().class();
+    let (inputs, layers) = (
+        head.inputs(),
+        layers.join(&format!(", torch.nn.{activation}(), ")),
+    );
     let (reads, fills) = match head.filled.is_empty() {
         true => ("", ""),
         false => (
@@ -213,8 +217,9 @@ fn network(head: &Head) -> String {
         .collect();
     let mut text = format!(
         "A network that maps rows of {inputs} features to embeddings of {dimensions} dimensions and length 1, in which rows of one \
-         class lie near each other. Linear layers with ReLU between them: {}. Rows go in as they are in the file; any scaling is \
+         class lie near each other. Linear layers with {} between them: {}. Rows go in as they are in the file; any scaling is \
          folded into the first layer.\n\n",
+        head.activation().class(),
         widths.join(" -> ")
     );
     if !head.filled.is_empty() {

@@ -1,5 +1,5 @@
 //! [`Head`]: trained layers and the columns that they take, as a safetensors file with the names of torch's
-//! `Sequential(Linear, ReLU, ..)`.
+//! `Sequential(Linear, ReLU, ..)`. Another activation than ReLU stands in its metadata.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,24 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::base::error::{Error, Result};
-use crate::base::quote::said;
-use crate::cpu::Distance;
+use crate::base::quote::{quoted, said};
+use crate::cpu::{Activation, Distance};
 use crate::data::NamedFile;
 use crate::engine::tensor_file::header;
 use crate::model::embedder::Embedder;
-use crate::model::embedding_model::LayerWeights;
+use crate::model::layer_weights::LayerWeights;
 
 /// Metadata key of the names of the features, a JSON list.
 const FEATURES: &str = "features";
+/// Metadata key of the activation, as in settings; ReLU if there is none.
+const ACTIVATION: &str = "activation";
 /// Metadata key of the values that are filled in, a JSON list of pairs.
 const FILLED: &str = "filled";
 
 /// Layers that take rows as they are in the file, and the names of the columns that they take.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Head {
-    /// The layers, first to last, with ReLU between them; each takes the output of the one before.
+    /// The layers, first to last, with their activation between them; each takes the output of the one before.
     pub layers: Vec<LayerWeights>,
     /// Names of the columns, if they have names.
     pub features: Vec<String>,
@@ -40,6 +42,12 @@ impl Head {
     /// Dimensions of an embedding.
     pub fn dimensions(&self) -> usize {
         self.layers.last().map_or(0, |layer| layer.shape[0])
+    }
+
+    /// Function after each hidden layer.
+    pub(super) fn activation(&self) -> Activation {
+        let first = self.layers.first().map(|layer| layer.activation);
+        first.unwrap_or_default()
     }
 
     /// Metadata on the output vectors: that they are to be brought to unit length, their distance, and their dimensions. Never the
@@ -59,6 +67,9 @@ impl Head {
         metadata.insert("format", "pt".to_owned());
         if !self.features.is_empty() {
             metadata.insert(FEATURES, json!(self.features).to_string());
+        }
+        if self.activation() != Activation::default() {
+            metadata.insert(ACTIVATION, self.activation().name().to_owned());
         }
         if !self.filled.is_empty() {
             metadata.insert(FILLED, json!(self.filled).to_string());
@@ -87,13 +98,14 @@ impl Head {
         let refuse = |problem: String| Error::Data(format!("{}: {problem}", file.name));
         let damaged = |error| refuse(format!("not a safetensors file: {}", said(error)));
         let tensors = SafeTensors::deserialize(&file.bytes).map_err(damaged)?;
-        let layers = layers(&tensors).map_err(refuse)?;
-        Embedder::check(&layers).map_err(|error| refuse(error.to_string()))?;
         let (_, metadata) = SafeTensors::read_metadata(&file.bytes).map_err(damaged)?;
         let text = |key| {
             let metadata = metadata.metadata().as_ref();
             metadata.and_then(|metadata| metadata.get(key))
         };
+        let activation = activation(text(ACTIVATION)).map_err(refuse)?;
+        let layers = layers(&tensors, activation).map_err(refuse)?;
+        Embedder::check(&layers).map_err(|error| refuse(error.to_string()))?;
         let features: Vec<String> = list(text(FEATURES), FEATURES, "names").map_err(refuse)?;
         let inputs = layers[0].shape[1];
         if !features.is_empty() && features.len() != inputs {
@@ -126,8 +138,23 @@ fn list<T: DeserializeOwned>(text: Option<&String>, key: &str, of: &str) -> Resu
         })
 }
 
-/// Linear layers that follow each other, or the first problem.
-fn layers(tensors: &SafeTensors<'_>) -> Result<Vec<LayerWeights>, String> {
+/// The activation in the text of its metadata key.
+fn activation(text: Option<&String>) -> Result<Activation, String> {
+    let Some(text) = text else {
+        return Ok(Activation::default());
+    };
+    serde_json::from_value(text.as_str().into()).map_err(|_| {
+        let known: Vec<&str> = Activation::ALL.iter().map(|(name, _)| *name).collect();
+        format!(
+            "its metadata \"{ACTIVATION}\" is {}, expected {}",
+            quoted(text),
+            known.join(" or ")
+        )
+    })
+}
+
+/// Linear layers that follow each other, with this activation between them, or the first problem.
+fn layers(tensors: &SafeTensors<'_>, activation: Activation) -> Result<Vec<LayerWeights>, String> {
     let mut layers: Vec<LayerWeights> = Vec::new();
     while layers.len() * 2 < tensors.len() {
         let index = 2 * layers.len();
@@ -143,6 +170,7 @@ fn layers(tensors: &SafeTensors<'_>) -> Result<Vec<LayerWeights>, String> {
                     shape: [outputs, inputs],
                     weight,
                     bias,
+                    activation,
                 });
             }
             _ => {
@@ -205,6 +233,7 @@ pub(super) mod tests {
                 .map(|i| i as f32 / 8.0 - 1.0)
                 .collect(),
             bias: vec![0.5; outputs],
+            ..LayerWeights::default()
         };
         Head {
             layers: vec![layer(0, 4, 3), layer(2, 2, 4)],

@@ -5,9 +5,9 @@
 use prost::Message;
 
 use super::head::Head;
-use crate::cpu::Distance;
+use crate::cpu::{Activation, Distance};
 
-/// Version of the operators: `Gemm` 13, `Relu` 14, `LpNormalization` 1, `IsNaN` 13, `IsInf` 10, `Or` 7, `Where` 16.
+/// Version of the operators: `Gemm` 13, `Relu` 14, `Erf` 13, `LpNormalization` 1, `IsNaN` 13, `IsInf` 10, `Or` 7, `Where` 16.
 const OPSET: i64 = 17;
 /// Version of the file format that came with it.
 const IR: i64 = 8;
@@ -41,7 +41,7 @@ pub(super) fn file(head: &Head, distance: Distance) -> Vec<u8> {
     model.encode_to_vec()
 }
 
-/// The graph of a head: missing values filled, the layers with ReLU between them, and each row scaled to unit length.
+/// The graph of a head: missing values filled, the layers with their activation between them, and each row scaled to unit length.
 fn graph(head: &Head) -> Graph {
     let (mut nodes, mut initializers) = (Vec::new(), Vec::new());
     let mut rows = INPUT.to_owned();
@@ -64,10 +64,14 @@ fn graph(head: &Head) -> Graph {
         });
         rows = linear;
         if place < last {
-            let relu = format!("{}.output", index + 1);
-            nodes.push(node("Relu", index + 1, &[&rows], &relu));
-            rows = relu;
+            let steps = activation(head.activation(), index + 1, &rows);
+            rows.clone_from(&steps[steps.len() - 1].output[0]);
+            nodes.extend(steps);
         }
+    }
+    if nodes.iter().any(|node| node.op_type == "Erf") {
+        let numbers = NUMBERS.map(|(name, value)| tensor(name, &[], &[value]));
+        initializers.extend(numbers);
     }
     let end = head.layers.last().map_or(0, |layer| layer.index + 1);
     nodes.push(Node {
@@ -80,6 +84,33 @@ fn graph(head: &Head) -> Graph {
         initializer: initializers,
         input: vec![matrix(INPUT, head.inputs())],
         output: vec![matrix(OUTPUT, head.dimensions())],
+    }
+}
+
+/// Constants of GELU.
+const NUMBERS: [(&str, f32); 3] = [
+    ("sqrt_half", std::f32::consts::FRAC_1_SQRT_2),
+    ("half", 0.5),
+    ("one", 1.0),
+];
+
+/// The nodes of the activation of these rows; the first output of the last is the result. GELU is `x (1 + erf(x / sqrt 2)) / 2`: the
+/// operator of that name came with a later version.
+fn activation(activation: Activation, index: usize, rows: &str) -> Vec<Node> {
+    let name = |part: &str| format!("{index}.{part}");
+    match activation {
+        Activation::Relu => vec![node("Relu", index, &[rows], &name("output"))],
+        Activation::Gelu => {
+            let [scaled, erf, above, twice, output] =
+                ["scaled", "erf", "above", "twice", "output"].map(name);
+            vec![
+                node("Mul", index, &[rows, "sqrt_half"], &scaled),
+                node("Erf", index, &[&scaled], &erf),
+                node("Add", index, &[&erf, "one"], &above),
+                node("Mul", index, &[rows, &above], &twice),
+                node("Mul", index, &[&twice, "half"], &output),
+            ]
+        }
     }
 }
 

@@ -48,6 +48,7 @@ pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
         ("GROUP", literal(&serde_json::json!(config.group))),
         ("HIDDEN", python(&config.hidden_layers)),
         ("EMBEDDING", python(config.embedding_size)),
+        ("ACTIVATION", config.layers.activation.class().to_owned()),
         ("DROPOUT", python(config.dropout)),
         ("SEED", python(config.seed)),
         ("STEPS", python(config.steps)),

@@ -14,7 +14,7 @@ use crate::cpu::Distance;
 pub(super) const FOLDER: &str = "sentence-transformers";
 
 /// The most layers of a head.
-const MOST_LAYERS: usize = 5;
+const MOST_LAYERS: usize = 7;
 
 const README: &str = "\
 # A head trained with Nearfar
@@ -52,8 +52,8 @@ pub(super) fn files(head: &Head, distance: Distance) -> Vec<TakenFile> {
     for (place, layer) in head.layers.iter().enumerate() {
         let path = module("Dense");
         let activation = match place == last {
-            true => "torch.nn.modules.linear.Identity",
-            false => "torch.nn.modules.activation.ReLU",
+            true => "torch.nn.modules.linear.Identity".to_owned(),
+            false => format!("torch.nn.modules.activation.{}", layer.activation.class()),
         };
         let config = json!({
             "in_features": layer.shape[1],

@@ -8,8 +8,8 @@ use super::arrays::{self, NEIGHBOURS};
 use super::side_rows::{RowsOf, SideRows, is_sample};
 use crate::base::error::{Error, Result};
 use crate::engine::Engine;
-use crate::model::embedding_model::LayerWeights;
 use crate::model::embeddings::Embeddings;
+use crate::model::layer_weights::LayerWeights;
 use crate::run::{Origin, Run, RunReport};
 use crate::search::knn::{KnnIndex, Neighbors};
 use crate::train::trainer::StoredMemory;
@@ -174,11 +174,13 @@ impl Taken {
         let failed = |what: &dyn std::fmt::Display| Error::Data(format!("the run: {what}"));
         let text: Text = serde_json::from_str(text).map_err(|error| failed(&error))?;
         let mut arrays = Arrays(arrays.into_iter());
+        let activation = text.report.config.layers.activation;
         let layer = |(index, shape), arrays: &mut Arrays| LayerWeights {
             index,
             shape,
             weight: arrays.next(),
             bias: arrays.next(),
+            activation,
         };
         let layers = text.layers.into_iter();
         Ok(Self {
@@ -284,6 +286,7 @@ mod tests {
             shape: [1, 2],
             weight: vec![0.5, index as f32],
             bias: vec![-1.0],
+            ..LayerWeights::default()
         };
         let embeddings = Embeddings {
             values: vec![1.0, 0.0, 0.0, 1.0],

@@ -214,8 +214,8 @@ def read(path, labels, features, beside):
 def layers(inputs):
     widths = [inputs, *HIDDEN]
     # One module, so that the names of the weights stay.
-    relu = lambda: torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Dropout(DROPOUT))
-    hidden = [layer for pair in zip(widths, widths[1:]) for layer in (torch.nn.Linear(*pair), relu())]
+    activation = lambda: torch.nn.Sequential(torch.nn.@ACTIVATION@(), torch.nn.Dropout(DROPOUT))
+    hidden = [layer for pair in zip(widths, widths[1:]) for layer in (torch.nn.Linear(*pair), activation())]
     return torch.nn.Sequential(*hidden, torch.nn.Linear(widths[-1], EMBEDDING))
 
 

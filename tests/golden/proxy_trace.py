@@ -54,6 +54,7 @@ LOSSES = {
 DISTANCES = dict(cosine=distances.CosineSimilarity, l2=distances.LpDistance)
 
 
+ACTIVATIONS = dict(relu=torch.nn.ReLU, gelu=torch.nn.GELU)
 OPTIMIZERS = dict(adam=torch.optim.Adam, adamw=torch.optim.AdamW, sgd=torch.optim.SGD)
 # Those that end with the run get its steps, as torch names them.
 SCHEDULES = {
@@ -118,7 +119,9 @@ def run(case, dtype, features, labels):
     torch.manual_seed(case["seed"])
     widths = [FEATURES, *case.get("hidden", [HIDDEN]), EMBEDDING]
     layers = [torch.nn.Linear(*pair) for pair in zip(widths, widths[1:])]
-    net = torch.nn.Sequential(layers[0], *[module for layer in layers[1:] for module in (torch.nn.ReLU(), layer)])
+    parts = case.get("layers", {})
+    activation = ACTIVATIONS[parts.get("activation", "relu")]
+    net = torch.nn.Sequential(layers[0], *[module for layer in layers[1:] for module in (activation(), layer)])
     with torch.no_grad():
         for parameter in net.parameters():
             bound = parameter.shape[-1] ** -0.5 if parameter.ndim == 2 else 0.2
@@ -166,7 +169,7 @@ def run(case, dtype, features, labels):
         proxies_start=proxies(text),
         steps=[],
     )
-    out.update({key: case[key] for key in ("optimizer", "schedule", "clip_grad_norm") if key in case})
+    out.update({key: case[key] for key in ("optimizer", "schedule", "clip_grad_norm", "layers") if key in case})
     near, norms = [], []
     compute = inner.compute_loss
     for _ in range(STEPS):
@@ -185,7 +188,8 @@ def run(case, dtype, features, labels):
 
         inner.compute_loss = watch
         value = loss(embedded, y, miner(embedded, y)) if miner else loss(embedded, y)
-        near.append(min(net[: 2 * i + 1](x).abs().min().item() for i in range(len(layers) - 1)))
+        bends = [i for i, module in enumerate(net) if isinstance(module, torch.nn.ReLU)]
+        near.append(min((net[:i](x).abs().min().item() for i in bends), default=np.inf))
         optimizer.zero_grad()
         value.backward()
         if "clip_grad_norm" in case:

@@ -8,6 +8,7 @@ mod drift;
 mod dropout;
 mod embed;
 mod gather;
+mod gelu;
 mod gemm;
 mod hardest;
 mod knn;

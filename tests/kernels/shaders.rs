@@ -8,7 +8,8 @@ use super::common::open;
 use super::wgsl;
 
 /// Files of those folders that are no kernel.
-const OTHERS: [&str; 11] = [
+const OTHERS: [&str; 12] = [
+    "activation",
     "distance",
     "exp",
     "helpers",

@@ -20,8 +20,8 @@ const LARGE: [&str; 4] = [
     "embedding_size=12",
 ];
 
-/// A loss of each kind, with and without a memory, and dropout.
-const CASES: [(&str, &[&str]); 7] = [
+/// A loss of each kind, with and without a memory, and what a hidden layer may have.
+const CASES: [(&str, &[&str]); 8] = [
     ("triplets with a memory", &[]),
     ("triplets of the batch alone", &["memory_size=0"]),
     ("a memory that begins later", &["memory_start_step=1"]),
@@ -35,6 +35,7 @@ const CASES: [(&str, &[&str]); 7] = [
     ),
     ("proxies of a softmax", &["loss.name=normalized-softmax"]),
     ("dropout", &["dropout=0.3", "memory_size=0"]),
+    ("GELU", &["layers.activation=gelu", "dropout=0.1"]),
 ];
 
 fn digits(sets: &[&str]) -> (Rc<Dataset>, TrainConfig) {

@@ -10,7 +10,8 @@ use nearfar::kernels::stride;
 use nearfar::kernels::triplet_loss::Weighing;
 use nearfar::kernels::triplet_margin::{Kind, Rule};
 use nearfar::{
-    Dataset, Engine, Labelled, LayerWeights, Standardize, TrainConfig, Trainer, reference,
+    Activation, Dataset, Engine, Labelled, LayerWeights, Standardize, TrainConfig, Trainer,
+    reference,
 };
 use rand::RngExt as _;
 
@@ -61,7 +62,7 @@ fn row_losses(
     (loss / active.max(1) as f64, active)
 }
 
-const CASES: [Case; 14] = [
+const CASES: [Case; 16] = [
     Case {
         sets: &["hidden_layers=[]"],
         kind: Kind::Semihard,
@@ -155,6 +156,25 @@ const CASES: [Case; 14] = [
         kind: Kind::Unmined,
         memory: 0,
     },
+    Case {
+        sets: &[
+            "hidden_layers=[7,6,5]",
+            "layers.activation=gelu",
+            "miner.name=none",
+        ],
+        kind: Kind::Unmined,
+        memory: 16,
+    },
+    Case {
+        sets: &[
+            "hidden_layers=[16,13]",
+            "layers.activation=gelu",
+            "dropout=0.4",
+            "miner.name=none",
+        ],
+        kind: Kind::Unmined,
+        memory: 0,
+    },
 ];
 
 fn dataset() -> Rc<Dataset> {
@@ -181,7 +201,8 @@ fn flatten(weights: &[LayerWeights]) -> (Vec<Layer>, Vec<f64>) {
             inputs: layer.shape[1],
             outputs: layer.shape[0],
             weights: flat.len(),
-            relu: i + 1 < weights.len(),
+            relu: layer.activation == Activation::Relu && i + 1 < weights.len(),
+            of_relu: i > 0,
         });
         flat.extend(to_f64(&layer.weight));
         flat.extend(to_f64(&layer.bias));
@@ -226,6 +247,9 @@ async fn check(engine: Engine, case: &Case) {
             .collect();
         for (i, layer) in layers.iter().enumerate() {
             rows = reference::mlp(std::slice::from_ref(layer), flat.unwrap_or(&own), &rows);
+            if weights[i].activation == Activation::Gelu && i + 1 < layers.len() {
+                rows.iter_mut().for_each(|x| *x = reference::gelu(*x));
+            }
             let Some(dropped) = trainer.dropped(i, step) else {
                 continue;
             };

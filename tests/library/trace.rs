@@ -122,6 +122,7 @@ fn difference(engine: Engine, trace: &Trace) -> Result<f64, String> {
                 shape: layer.shape,
                 weight: layer.weight.clone(),
                 bias: layer.bias.clone(),
+                ..LayerWeights::default()
             };
             layers.iter().map(one).collect()
         };
@@ -242,6 +243,7 @@ struct Kind {
     optimizer: Option<serde_json::Value>,
     schedule: Option<serde_json::Value>,
     clip_grad_norm: Option<f64>,
+    layers: Option<serde_json::Value>,
 }
 
 fn kinds() -> Kinds {
@@ -274,6 +276,7 @@ fn difference_of(engine: Engine, all: &Kinds, trace: &Kind) -> f64 {
         "test_fraction": 0.0,
         "validation_fraction": 0.0,
         "hidden_layers": trace.hidden,
+        "layers": trace.layers.clone().unwrap_or_else(|| serde_json::json!({})),
         "embedding_size": trace.embedding,
         "batch_size": trace.batch,
         "memory_size": trace.memory,
@@ -293,6 +296,7 @@ fn difference_of(engine: Engine, all: &Kinds, trace: &Kind) -> f64 {
             shape: layer.shape,
             weight: layer.weight.clone(),
             bias: layer.bias.clone(),
+            ..LayerWeights::default()
         };
         layers.iter().map(one).collect()
     };
@@ -520,4 +524,45 @@ fn changes(
         changed.push((key.clone(), Value::Object(part)));
     }
     changed
+}
+
+/// Traces of heads with other parts than the default, in the same format, by `tests/golden/layers.py`.
+fn layers() -> Kinds {
+    serde_json::from_str(include_str!("../golden/layers.json")).expect("the script wrote it")
+}
+
+#[test]
+fn ten_steps_of_every_part_of_a_head_equal_torch() {
+    let all = layers();
+    assert_eq!(all.traces.len(), 3);
+    for trace in &all.traces {
+        for engine in engines() {
+            let on = engine.info().engine.clone();
+            let worst = difference_of(engine, &all, trace);
+            println!("{} on {on}: {worst:.1e}", trace.name);
+            assert!(worst < TOLERANCE, "{} on {on}: {worst}", trace.name);
+        }
+    }
+}
+
+#[test]
+fn planted_faults_in_the_parts_of_a_head_are_rejected() {
+    let all = layers();
+    for trace in &all.traces {
+        let parts = trace.layers.as_ref().and_then(serde_json::Value::as_object);
+        for part in parts.expect("has parts").keys() {
+            let mut faulty = trace.clone();
+            let parts = faulty.layers.as_mut();
+            parts
+                .and_then(serde_json::Value::as_object_mut)
+                .and_then(|parts| parts.remove(part));
+            let engine = engines().into_iter().last().expect("the CPU engine");
+            let worst = difference_of(engine, &all, &faulty);
+            assert!(
+                worst >= TOLERANCE,
+                "{}: without {part}: {worst}",
+                trace.name
+            );
+        }
+    }
 }

@@ -5,7 +5,7 @@
 
 mod learning;
 
-use nearfar::{Distance, Loss, Miner, Sampler, Strategy, TypeOfTriplets};
+use nearfar::{Activation, Distance, Loss, Miner, Sampler, Strategy, TypeOfTriplets};
 
 pub(crate) use learning::LEARNING;
 
@@ -169,7 +169,7 @@ pub(crate) const MAIN: [Knob; 17] = [
 ];
 
 /// All other knobs but those of [`LEARNING`]. Both fold away.
-pub(crate) const MORE: [Knob; 41] = [
+pub(crate) const MORE: [Knob; 42] = [
     Knob {
         key: "loss.pos_margin",
         label: "Loss: positives",
@@ -309,6 +309,13 @@ pub(crate) const MORE: [Knob; 41] = [
         pml: "",
         help: "Widths of the layers before the embedding: up to six numbers with commas. With none the head is a linear map.",
         entry: Entry::Widths,
+    },
+    Knob {
+        key: "layers.activation",
+        label: "Activation",
+        pml: "torch.nn.ReLU, torch.nn.GELU",
+        help: "The function after each hidden layer. ReLU cuts off what is below 0, GELU bends it smoothly.",
+        entry: Entry::Choice(&Activation::ALL),
     },
     Knob {
         key: "dropout",

@@ -5,10 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Trainer;
 use crate::base::error::Result;
-use crate::base::ledger::Purpose;
 use crate::base::plan::MemoryPlan;
 use crate::engine::{DeviceVec, Workspace};
-use crate::model::embedding_model::EmbeddingModel;
+use crate::model::architecture::Architecture;
 
 const WEIGHTS: &str = "model.kept";
 
@@ -36,12 +35,8 @@ impl KeptState {
 }
 
 impl Kept {
-    pub(super) fn plan(plan: MemoryPlan, widths: &[usize]) -> MemoryPlan {
-        plan.with::<f32>(
-            Purpose::Weights,
-            WEIGHTS,
-            EmbeddingModel::parameters(widths),
-        )
+    pub(super) fn plan(plan: MemoryPlan, architecture: &Architecture) -> MemoryPlan {
+        architecture.plan(plan, WEIGHTS)
     }
 
     pub(super) fn new(workspace: &mut Workspace) -> Self {

@@ -3,7 +3,8 @@
 use super::Trainer;
 use crate::base::error::Result;
 use crate::kernels::dropout::Dropout;
-use crate::model::embedding_model::{LayerWeights, Mode};
+use crate::model::embedding_model::Mode;
+use crate::model::layer_weights::LayerWeights;
 
 impl Trainer {
     /// The trained head for rows as they are in the file: its weights with the scaling folded into the first layer.

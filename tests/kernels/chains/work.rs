@@ -11,8 +11,8 @@ use nearfar::kernels::triplet_loss::{self, Weighing};
 use nearfar::kernels::triplet_margin::{self, Kind, Rule};
 use nearfar::kernels::triplets::{self, Band, Batch, CELL};
 use nearfar::kernels::{
-    drift, dropout, embed, gather, hardest, knn, optimizer, pair_counts, pair_gradient, peaks,
-    row_weights, similarities,
+    drift, dropout, embed, gather, gelu, hardest, knn, optimizer, pair_counts, pair_gradient,
+    peaks, row_weights, similarities,
 };
 use nearfar::{Commands, DeviceVec, Distance, Engine};
 
@@ -72,6 +72,7 @@ impl Work<'_> {
             outputs: 256,
             weights: 0,
             relu: true,
+            of_relu: true,
         };
         let last = Layer {
             inputs: 256,
@@ -92,6 +93,8 @@ impl Work<'_> {
             256,
             &mut y,
         );
+        gelu::forward(commands, rows * 256, &x, &mut y);
+        gelu::backward(commands, rows * 256, &x, &mut y);
         for shape in Shape::ALL {
             let input = Input {
                 values: &x,
