@@ -11,7 +11,15 @@
 override WORKGROUP_SIZE: u32;
 
 struct Params {
-  count: u32,  // vec4s
+  count: u32,       // vec4s
+  // In norm.wgsl, which follows this text:
+  rows: u32,
+  stride: u32,      // vec4s of a row
+  width: u32,       // columns of a row, without padding
+  gain: u32,        // where the gains begin in the parameters and gradients, in vec4s; the shifts follow them
+  moments: u32,     // where the means begin in their vector, in vec4s; the variances follow them
+  activation: u32,  // whether it is GELU, not ReLU
+  onto: u32,        // whether gradients are added to those that are there
 }
 
 @group(0) @binding(0) var<uniform> params: Params;

@@ -9,7 +9,13 @@ const OPERATIONS: usize = 48;
 
 /// `y = x P(x)`, with the distribution `P` of the standard normal.
 pub fn forward(x: &[f32], y: &mut [f32]) {
-    each(x, y, |x, _| x * below(x, bell(x)));
+    each(x, y, |x, _| gelu(x));
+}
+
+/// `x P(x)`.
+#[inline(always)]
+pub(super) fn gelu(x: f32) -> f32 {
+    x * below(x, bell(x))
 }
 
 /// Turns `gradient`, that of `y`, into that of `x`: times `P(x) + x p(x)`, with the density `p`.
@@ -19,7 +25,7 @@ pub fn backward(x: &[f32], gradient: &mut [f32]) {
 
 /// `d (x P(x)) / dx`.
 #[inline(always)]
-fn slope(x: f32) -> f32 {
+pub(super) fn slope(x: f32) -> f32 {
     let bell = bell(x);
     below(x, bell) + x * (0.398_942_3 * bell)
 }

@@ -14,6 +14,7 @@ pub mod hardest;
 #[cfg(all(target_arch = "wasm32", feature = "threads"))]
 pub mod helpers;
 pub mod knn;
+pub mod norm;
 pub mod normalize;
 pub mod optimizer;
 pub mod pair_counts;
@@ -30,7 +31,7 @@ pub mod triplet_loss;
 pub mod triplet_margin;
 pub mod triplets;
 
-pub use activation::Activation;
+pub use activation::{Activation, Norm};
 pub use distance::Distance;
 
 use pulp::{Arch, Simd, WithSimd};

@@ -24,10 +24,18 @@ pub static BACKWARD: Kernel = Kernel {
     ..FORWARD
 };
 
+/// The uniform of this kernel and of `norm`.
 #[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct Params {
-    count: u32,
+#[derive(Clone, Copy, Default, Pod, Zeroable)]
+pub(super) struct Params {
+    pub(super) count: u32,
+    pub(super) rows: u32,
+    pub(super) stride: u32,
+    pub(super) width: u32,
+    pub(super) gain: u32,
+    pub(super) moments: u32,
+    pub(super) activation: u32,
+    pub(super) onto: u32,
 }
 
 /// Computes `y = x P(x)` of the first `count` values, with the distribution `P` of the standard normal, within 1e-6.
@@ -36,6 +44,7 @@ pub fn forward(commands: &mut Commands, count: usize, x: &DeviceVec<f32>, y: &mu
         Commands::Gpu(gpu) => {
             let params = Params {
                 count: vec4s(count),
+                ..Params::default()
             };
             let groups = groups_for(&FORWARD, count / 4);
             gpu.dispatch(&FORWARD, &params, &[x.binding(), y.binding()], groups);
@@ -58,6 +67,7 @@ pub fn backward(
         Commands::Gpu(gpu) => {
             let params = Params {
                 count: vec4s(count),
+                ..Params::default()
             };
             let bindings = [x.binding(), gradient.binding()];
             let groups = groups_for(&BACKWARD, count / 4);

@@ -13,6 +13,7 @@ pub mod gelu;
 pub mod gemm;
 pub mod hardest;
 pub mod knn;
+pub mod norm;
 pub mod normalize;
 pub mod optimizer;
 pub mod pair_counts;
@@ -59,6 +60,14 @@ pub static ALL: &[&Kernel] = &[
     &knn::FEW,
     &knn::KEEP,
     &knn::KEEP_SERIAL,
+    &norm::LAYER_NORM,
+    &norm::LAYER_PARAMETERS,
+    &norm::LAYER_INPUTS,
+    &norm::BATCH_MOMENTS,
+    &norm::BATCH_NORM,
+    &norm::BATCH_PARAMETERS,
+    &norm::BATCH_INPUTS,
+    &norm::FOLLOW,
     &normalize::NORMALIZE,
     &normalize::IN_PLACE,
     &normalize::STORE,

@@ -2,7 +2,9 @@
 
 use crate::base::ledger::Purpose;
 use crate::base::plan::MemoryPlan;
+use crate::cpu::Norm;
 use crate::engine::{DeviceVec, Workspace};
+use crate::kernels::norm::NormLayer;
 use crate::kernels::stride;
 use crate::model::architecture::{Architecture, MAX_LAYERS};
 
@@ -26,12 +28,24 @@ const LINEAR: [&str; MAX_LAYERS - 1] = [
     "train.linear6",
 ];
 
+/// Means and variances of their norms, if they have norms.
+const MOMENTS: [&str; MAX_LAYERS - 1] = [
+    "train.moments1",
+    "train.moments2",
+    "train.moments3",
+    "train.moments4",
+    "train.moments5",
+    "train.moments6",
+];
+
 /// Output of every layer, `[rows, stride(width)]`; training keeps those of the hidden layers for the backward pass.
 #[derive(Debug)]
 pub(crate) struct Activations {
     pub(super) outputs: Vec<DeviceVec<f32>>,
     /// Linear outputs of the hidden layers, if those are kept: each layer's own in training, else one buffer for all.
     pub(super) linear: Vec<DeviceVec<f32>>,
+    /// Means and variances of their norms, likewise; none of batch norm that goes by running ones.
+    pub(super) moments: Vec<DeviceVec<f32>>,
 }
 
 /// Buffers of a forward pass without a backward pass.
@@ -65,6 +79,7 @@ impl Activations {
         Self {
             outputs: labels.iter().zip(widths).map(take).collect(),
             linear: Vec::new(),
+            moments: Vec::new(),
         }
     }
 
@@ -76,10 +91,14 @@ impl Activations {
     ) -> MemoryPlan {
         let hidden = architecture.hidden();
         let plan = Self::plan(plan, &HIDDEN, hidden, rows);
-        match architecture.keeps_linear() {
+        let mut plan = match architecture.keeps_linear() {
             true => Self::plan(plan, &LINEAR, hidden, rows),
             false => plan,
+        };
+        for (label, norm) in MOMENTS.iter().zip(architecture.norms()) {
+            plan = plan.with::<f32>(Purpose::Activations, label, norm.moments(rows as u64));
         }
+        plan
     }
 
     /// Takes the buffers of [`Activations::plan_hidden`].
@@ -89,8 +108,10 @@ impl Activations {
             true => hidden,
             false => &[],
         };
+        let moments = MOMENTS.iter().zip(architecture.norms());
         Self {
             linear: Self::new(workspace, &LINEAR, linear).outputs,
+            moments: moments.map(|(label, _)| workspace.take(label)).collect(),
             ..Self::new(workspace, &HIDDEN, hidden)
         }
     }
@@ -99,6 +120,8 @@ impl Activations {
 impl Tile {
     /// Linear outputs of a hidden layer, one after the other.
     const LINEAR: &str = "tile.linear";
+    /// Means and variances of its rows.
+    const MOMENTS: &str = "tile.moments";
 
     /// Adds a tile of `rows` rows to a plan: the input, then every layer's output; `labels` name them.
     pub(crate) fn plan(
@@ -109,10 +132,23 @@ impl Tile {
     ) -> MemoryPlan {
         let plan = Activations::plan(plan, labels, &architecture.widths, rows);
         let widest = architecture.hidden().iter().max();
-        match widest.filter(|_| architecture.keeps_linear()) {
+        let plan = match widest.filter(|_| architecture.keeps_linear()) {
             Some(width) => Activations::plan(plan, &[Self::LINEAR], &[*width], rows),
             None => plan,
+        };
+        match Self::norm(architecture) {
+            Some(norm) => {
+                let floats = norm.moments(rows as u64);
+                plan.with::<f32>(Purpose::Activations, Self::MOMENTS, floats)
+            }
+            None => plan,
         }
+    }
+
+    /// A norm that goes over rows, if there is one.
+    fn norm(architecture: &Architecture) -> Option<NormLayer> {
+        let first = architecture.norms().into_iter().next();
+        first.filter(|norm| norm.norm == Norm::LayerNorm)
     }
 
     /// Takes a tile from a workspace whose plan has [`Tile::plan`] of the same labels.
@@ -128,6 +164,10 @@ impl Tile {
             input: workspace.take(labels[0]),
             outputs: Activations {
                 linear: linear.into_iter().collect(),
+                moments: Self::norm(architecture)
+                    .map(|_| workspace.take(Self::MOMENTS))
+                    .into_iter()
+                    .collect(),
                 ..Activations::new(workspace, &labels[1..], &architecture.widths[1..])
             },
         }

@@ -5,6 +5,7 @@ use crate::base::forecast::{Forecast, Rate, check_count};
 use crate::base::ledger::Purpose;
 use crate::base::memory::reserve;
 use crate::base::plan::{MemoryPlan, Room};
+use crate::cpu::Norm;
 use crate::engine::{DeviceVec, Engine};
 use crate::kernels::{self, normalize, stride};
 use crate::model::activations::Tile;
@@ -12,7 +13,7 @@ use crate::model::architecture::Architecture;
 use crate::model::embedding_model::EmbeddingModel;
 use crate::model::embeddings::{Embeddings, check_direction};
 use crate::model::features::pad;
-use crate::model::layer_weights::LayerWeights;
+use crate::model::layer_weights::{LayerWeights, NormWeights};
 use crate::model::unit_rows::TILE_ROWS;
 use crate::rules::config::Layers;
 
@@ -77,6 +78,9 @@ impl Embedder {
                         values[at]
                     )));
                 }
+            }
+            if let Some(norm) = &layer.norm {
+                check_norm(&(index + 1).to_string(), norm)?;
             }
         }
         Ok(())
@@ -186,6 +190,27 @@ impl Embedder {
     }
 }
 
+/// Checks that the arrays of a norm, whose names begin with `name`, can be computed with.
+fn check_norm(name: &str, norm: &NormWeights) -> Result<()> {
+    for (array, values) in norm.named() {
+        let least = match array {
+            "running_var" => 0.0,
+            _ => -1e18,
+        };
+        if let Some(at) = values
+            .iter()
+            .position(|value| !(least..1e18).contains(value))
+        {
+            return Err(Error::Data(format!(
+                "\"{name}.{array}\" holds {:e} at [{at}], which cannot be computed with: the head is damaged, or its training went \
+                 wrong",
+                values[at]
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Widths of a checked head: of the input, then of every layer's output; and its parts.
 fn architecture(head: &[LayerWeights]) -> Architecture {
     let inputs = head.iter().map(|layer| layer.shape[1]);
@@ -194,6 +219,7 @@ fn architecture(head: &[LayerWeights]) -> Architecture {
             .chain(head.last().map(|layer| layer.shape[0]))
             .collect(),
         parts: Layers {
+            norm: head[0].norm.as_ref().map_or(Norm::None, NormWeights::norm),
             activation: head[0].activation,
         },
     }

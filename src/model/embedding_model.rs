@@ -11,17 +11,19 @@ use crate::base::error::Result;
 use crate::base::ledger::Purpose;
 use crate::base::plan::MemoryPlan;
 use crate::base::rng;
+use crate::cpu::Norm;
 use crate::engine::{Commands, DeviceVec, Engine, Workspace};
 use crate::kernels::dropout::{self, Dropout};
 use crate::kernels::embed;
 use crate::kernels::gelu;
 use crate::kernels::gemm::{self, Input, Layer, OutputGradient};
+use crate::kernels::norm::{self, NormLayer};
 use crate::kernels::normalize::{self, Bank, Slots};
 use crate::kernels::ranks::Row;
 use crate::kernels::tile::Shape;
 use crate::model::activations::{Activations, Tile};
 use crate::model::architecture::{Architecture, MAX_LAYERS};
-use crate::model::layer_weights::LayerWeights;
+use crate::model::layer_weights::{LayerWeights, NormWeights};
 
 /// Names of the random streams of dropout, layer by layer.
 const DROPOUT: [&str; MAX_LAYERS - 1] = [
@@ -33,6 +35,8 @@ const DROPOUT: [&str; MAX_LAYERS - 1] = [
 pub(crate) struct EmbeddingModel {
     architecture: Architecture,
     layers: Vec<Layer>,
+    /// The norms of the hidden layers, if they have norms.
+    norms: Vec<NormLayer>,
     /// Tile shape of the matrix products.
     shape: Shape,
     parameters: DeviceVec<f32>,
@@ -82,6 +86,7 @@ impl EmbeddingModel {
         Self {
             architecture: architecture.clone(),
             layers: architecture.layers(),
+            norms: architecture.norms(),
             shape: Shape::of_device(engine.info()),
             parameters: workspace.take(label),
             dropout: 0.0,
@@ -138,7 +143,7 @@ impl EmbeddingModel {
         engine: &Engine,
         weights: &[LayerWeights],
     ) -> Result<()> {
-        let mut padded = vec![0.0; self.parameter_count()];
+        let mut padded = vec![0.0; self.state_count()];
         assert_eq!(
             weights.len(),
             self.layers.len(),
@@ -157,6 +162,14 @@ impl EmbeddingModel {
                     .copy_from_slice(&weights.weight[o * inputs..][..inputs]);
             }
             padded[layer.bias()..][..outputs].copy_from_slice(&weights.bias);
+        }
+        for (norm, layer) in self.norms.iter().zip(weights) {
+            let own = layer.norm.as_ref().expect("hidden layers have norms");
+            let running = norm.running;
+            let places = [norm.gain, norm.shift(), running, running + norm.stride];
+            for (place, (_, values)) in places.into_iter().zip(own.named()) {
+                padded[place..][..norm.width].copy_from_slice(values);
+            }
         }
         engine.upload(&mut self.parameters, 0, &padded).await
     }
@@ -177,6 +190,10 @@ impl EmbeddingModel {
                 shape: [outputs, inputs],
                 weight: draw(outputs * inputs),
                 bias: draw(outputs),
+                norm: match i + 2 < architecture.widths.len() {
+                    true => NormWeights::initial(architecture.parts.norm, outputs),
+                    false => None,
+                },
                 activation: architecture.parts.activation,
             }
         };
@@ -189,18 +206,18 @@ impl EmbeddingModel {
     /// # Errors
     /// As [`Engine::read`].
     pub(crate) async fn weights(&self, engine: &Engine) -> Result<Vec<LayerWeights>> {
-        self.unpad(engine, &self.parameters).await
+        self.unpad(engine, &self.parameters, self.state_count())
+            .await
     }
 
-    /// Reads a vector that is laid out like the parameters, such as their gradients.
+    /// Reads a vector of so many floats that is laid out like the parameters, such as their gradients.
     pub(crate) async fn unpad(
         &self,
         engine: &Engine,
         padded: &DeviceVec<f32>,
+        floats: usize,
     ) -> Result<Vec<LayerWeights>> {
-        let padded = engine
-            .read(padded, 0, self.parameter_count() as u64)
-            .await?;
+        let padded = engine.read(padded, 0, floats as u64).await?;
         let layers = self
             .layers
             .iter()
@@ -218,15 +235,21 @@ impl EmbeddingModel {
                     .copied()
                     .collect(),
                 bias: padded[layer.bias()..][..outputs].to_vec(),
+                norm: self.norms.get(i).map(|norm| unpadded(norm, &padded)),
                 activation: self.architecture.parts.activation,
             }
         };
         Ok(layers.map(unpad).collect())
     }
 
-    /// Floats of the padded parameters.
+    /// Floats of the padded parameters that are learned.
     pub(crate) fn parameter_count(&self) -> usize {
         self.layers.last().map_or(0, Layer::end)
+    }
+
+    /// Floats of the padded parameters, running means and variances included.
+    pub(crate) fn state_count(&self) -> usize {
+        self.parameter_count() + self.architecture.running() as usize
     }
 
     /// The padded parameters.
@@ -258,7 +281,11 @@ impl EmbeddingModel {
         input: Input<'_>,
         activations: &mut Activations,
     ) {
-        let Activations { outputs, linear } = activations;
+        let Activations {
+            outputs,
+            linear,
+            moments,
+        } = activations;
         let hidden = self.layers.len() - 1;
         for (i, layer) in self.layers[..outputs.len()].iter().enumerate() {
             let (before, after) = outputs.split_at_mut(i);
@@ -278,7 +305,15 @@ impl EmbeddingModel {
                 y,
             );
             if let Some(linear) = apart {
-                gelu::forward(commands, count * layer.outputs, linear, output);
+                let of_all = moments.len().saturating_sub(1);
+                let moments = moments.get_mut(i.min(of_all));
+                match self.norms.get(i) {
+                    Some(norm) => {
+                        let parameters = &self.parameters;
+                        norm::forward(commands, norm, count, linear, parameters, moments, output);
+                    }
+                    None => gelu::forward(commands, count * layer.outputs, linear, output),
+                }
             }
             if let Some(dropped) = self.dropped(i, mode) {
                 dropout::drop(commands, &dropped, rows.clone(), layer.outputs, output);
@@ -349,6 +384,22 @@ impl EmbeddingModel {
         self.forward(commands, Mode::Train(step), rows, input, hidden);
     }
 
+    /// Moves running means and variances towards those of the batch of `rows` rows that went through the head last, unless
+    /// `status[0]` is set.
+    pub(crate) fn follow(
+        &mut self,
+        commands: &mut Commands,
+        rows: usize,
+        hidden: &Activations,
+        status: &DeviceVec<u32>,
+    ) {
+        if self.architecture.running() > 0 {
+            for (norm, moments) in self.norms.iter().zip(&hidden.moments) {
+                norm::follow(commands, norm, rows, moments, status, &mut self.parameters);
+            }
+        }
+    }
+
     /// Computes the gradients of all parameters from the gradient of these `rows` of the batch's embeddings, `[batch, stride]`, after
     /// [`EmbeddingModel::embed_and_store`] or [`EmbeddingModel::activate`] of the same rows. They are added to those of the rows before.
     #[expect(clippy::too_many_arguments, reason = "what it takes and gives")]
@@ -397,10 +448,58 @@ impl EmbeddingModel {
             if let Some(dropped) = self.dropped(i - 1, Mode::Train(step)) {
                 dropout::drop(commands, &dropped, rows.clone(), layer.inputs, dx);
             }
-            if let Some(linear) = hidden.linear.get(i - 1) {
-                gelu::backward(commands, count * layer.inputs, linear, dx);
-            }
+            self.bend_back(commands, i - 1, rows, hidden, dx, parameters, status);
         }
+    }
+
+    /// Turns `gradient`, that of the outputs of a hidden layer, into that of its linear outputs, where the product did not do so,
+    /// and computes the gradients of its norm.
+    #[expect(clippy::too_many_arguments, reason = "what it takes and gives")]
+    fn bend_back(
+        &self,
+        commands: &mut Commands,
+        place: usize,
+        rows: &Range<usize>,
+        hidden: &Activations,
+        gradient: &mut DeviceVec<f32>,
+        gradients: &mut DeviceVec<f32>,
+        status: &mut DeviceVec<u32>,
+    ) {
+        let count = rows.len();
+        match (hidden.linear.get(place), self.norms.get(place)) {
+            (Some(linear), Some(norm)) => norm::backward(
+                commands,
+                norm,
+                count,
+                rows.start > 0,
+                linear,
+                &self.parameters,
+                &hidden.moments[place],
+                gradient,
+                gradients,
+                status,
+            ),
+            (Some(linear), None) => {
+                gelu::backward(
+                    commands,
+                    count * self.layers[place].outputs,
+                    linear,
+                    gradient,
+                );
+            }
+            (None, _) => {}
+        }
+    }
+}
+
+/// The weights of a norm in a vector that is laid out like the parameters, with or without running means and variances.
+fn unpadded(norm: &NormLayer, padded: &[f32]) -> NormWeights {
+    let of = |start: usize| padded[start..][..norm.width].to_vec();
+    let has_running = norm.norm == Norm::BatchNorm && padded.len() > norm.running;
+    NormWeights {
+        weight: of(norm.gain),
+        bias: of(norm.shift()),
+        running: has_running.then(|| [of(norm.running), of(norm.running + norm.stride)]),
     }
 }
 

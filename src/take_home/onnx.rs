@@ -5,14 +5,18 @@
 use prost::Message;
 
 use super::head::Head;
-use crate::cpu::{Activation, Distance};
+use crate::cpu::{Activation, Distance, Norm};
+use crate::model::layer_weights::NormWeights;
 
-/// Version of the operators: `Gemm` 13, `Relu` 14, `Erf` 13, `LpNormalization` 1, `IsNaN` 13, `IsInf` 10, `Or` 7, `Where` 16.
+/// Version of the operators: `Gemm` 13, `Relu` 14, `Erf` 13, `LayerNormalization` 17,
+/// `BatchNormalization` 15, `LpNormalization` 1, `IsNaN` 13, `IsInf` 10, `Or` 7, `Where` 16.
 const OPSET: i64 = 17;
 /// Version of the file format that came with it.
 const IR: i64 = 8;
 /// `TensorProto.FLOAT`.
 const FLOAT: i32 = 1;
+/// `AttributeProto.FLOAT`.
+const REAL: i32 = 1;
 /// `AttributeProto.INT`.
 const INT: i32 = 2;
 /// Names of input and output.
@@ -64,7 +68,17 @@ fn graph(head: &Head) -> Graph {
         });
         rows = linear;
         if place < last {
-            let steps = activation(head.activation(), index + 1, &rows);
+            if let Some(own) = &layer.norm {
+                let (numbers, node) = norm(own, index + 1, &rows);
+                rows.clone_from(&node.output[0]);
+                initializers.extend(numbers);
+                nodes.push(node);
+            }
+            let steps = activation(
+                head.activation(),
+                index + 1 + usize::from(layer.norm.is_some()),
+                &rows,
+            );
             rows.clone_from(&steps[steps.len() - 1].output[0]);
             nodes.extend(steps);
         }
@@ -85,6 +99,32 @@ fn graph(head: &Head) -> Graph {
         input: vec![matrix(INPUT, head.inputs())],
         output: vec![matrix(OUTPUT, head.dimensions())],
     }
+}
+
+/// The node of a norm of these rows, and its numbers.
+fn norm(norm: &NormWeights, index: usize, rows: &str) -> (Vec<Tensor>, Node) {
+    let numbers = norm
+        .named()
+        .map(|(name, values)| tensor(&format!("{index}.{name}"), &[values.len()], values));
+    let numbers: Vec<Tensor> = numbers.collect();
+    let inputs = numbers.iter().map(|number| &number.name[..]);
+    let inputs: Vec<&str> = std::iter::once(rows).chain(inputs).collect();
+    let epsilon = Attribute {
+        name: "epsilon".to_owned(),
+        f: 1e-5,
+        kind: REAL,
+        ..Attribute::default()
+    };
+    let operator = match norm.norm() {
+        Norm::BatchNorm => "BatchNormalization",
+        Norm::LayerNorm | Norm::None => "LayerNormalization",
+    };
+    let output = format!("{index}.output");
+    let node = Node {
+        attribute: vec![epsilon],
+        ..node(operator, index, &inputs, &output)
+    };
+    (numbers, node)
 }
 
 /// Constants of GELU.
@@ -149,6 +189,7 @@ fn integer(name: &str, value: i64) -> Attribute {
         name: name.to_owned(),
         i: value,
         kind: INT,
+        ..Attribute::default()
     }
 }
 
@@ -254,6 +295,8 @@ struct Node {
 struct Attribute {
     #[prost(string, tag = "1")]
     name: String,
+    #[prost(float, tag = "2")]
+    f: f32,
     #[prost(int64, tag = "3")]
     i: i64,
     #[prost(int32, tag = "20")]

@@ -55,6 +55,7 @@ DISTANCES = dict(cosine=distances.CosineSimilarity, l2=distances.LpDistance)
 
 
 ACTIVATIONS = dict(relu=torch.nn.ReLU, gelu=torch.nn.GELU)
+NORMS = {"layer-norm": torch.nn.LayerNorm, "batch-norm": torch.nn.BatchNorm1d}
 OPTIMIZERS = dict(adam=torch.optim.Adam, adamw=torch.optim.AdamW, sgd=torch.optim.SGD)
 # Those that end with the run get its steps, as torch names them.
 SCHEDULES = {
@@ -121,14 +122,21 @@ def run(case, dtype, features, labels):
     layers = [torch.nn.Linear(*pair) for pair in zip(widths, widths[1:])]
     parts = case.get("layers", {})
     activation = ACTIVATIONS[parts.get("activation", "relu")]
-    net = torch.nn.Sequential(layers[0], *[module for layer in layers[1:] for module in (activation(), layer)])
+    normalizers = [NORMS[parts["norm"]](width) if parts.get("norm") else None for width in widths[1:-1]]
+    hidden = [[layer, *filter(None, [norm]), activation()] for layer, norm in zip(layers, normalizers)]
+    net = torch.nn.Sequential(*[module for modules in hidden for module in modules], layers[-1])
     with torch.no_grad():
         for parameter in net.parameters():
             bound = parameter.shape[-1] ** -0.5 if parameter.ndim == 2 else 0.2
             parameter.copy_(torch.tensor(np.round(rng.uniform(-bound, bound, parameter.shape), 4)))
+        for norm in filter(None, normalizers):
+            norm.weight += 1
+    norm_of = lambda norm, shown: {} if norm is None else dict(
+        norm={name: shown(value.detach()) for name, value in norm.state_dict().items() if value.ndim}
+    )
     weights = lambda shown: [
-        dict(index=2 * i, shape=list(m.weight.shape), weight=shown(m.weight.detach()), bias=shown(m.bias.detach()))
-        for i, m in enumerate(layers)
+        dict(index=list(net).index(m), shape=list(m.weight.shape), weight=shown(m.weight.detach()), bias=shown(m.bias.detach()), **norm_of(norm, shown))
+        for m, norm in zip(layers, [*normalizers, None])
     ]
     kind, parameter = LOSSES[case["loss"]["name"]]
     arguments = {key: value for key, value in case["loss"].items() if key != "name"}
@@ -189,7 +197,16 @@ def run(case, dtype, features, labels):
         inner.compute_loss = watch
         value = loss(embedded, y, miner(embedded, y)) if miner else loss(embedded, y)
         bends = [i for i, module in enumerate(net) if isinstance(module, torch.nn.ReLU)]
-        near.append(min((net[:i](x).abs().min().item() for i in bends), default=np.inf))
+        # Not of a copy of batch norm, whose running means every pass moves.
+        through, at_bends = x, []
+        for i, module in enumerate(net):
+            if i in bends:
+                at_bends.append(through.abs().min().item())
+            if isinstance(module, torch.nn.BatchNorm1d):
+                through = torch.nn.functional.batch_norm(through, None, None, module.weight, module.bias, training=True)
+            else:
+                through = module(through)
+        near.append(min(at_bends, default=np.inf))
         optimizer.zero_grad()
         value.backward()
         if "clip_grad_norm" in case:

@@ -13,6 +13,7 @@ mod gemm;
 mod hardest;
 mod knn;
 mod loops;
+mod norm;
 mod normalize;
 mod optimizer;
 mod pair_counts;

@@ -62,7 +62,7 @@ fn row_losses(
     (loss / active.max(1) as f64, active)
 }
 
-const CASES: [Case; 16] = [
+const CASES: [Case; 20] = [
     Case {
         sets: &["hidden_layers=[]"],
         kind: Kind::Semihard,
@@ -175,6 +175,46 @@ const CASES: [Case; 16] = [
         kind: Kind::Unmined,
         memory: 0,
     },
+    Case {
+        sets: &[
+            "hidden_layers=[7,6]",
+            "layers.norm=layer-norm",
+            "miner.name=none",
+        ],
+        kind: Kind::Unmined,
+        memory: 16,
+    },
+    Case {
+        sets: &[
+            "hidden_layers=[16,13]",
+            "layers.norm=layer-norm",
+            "layers.activation=gelu",
+            "dropout=0.4",
+            "miner.name=none",
+        ],
+        kind: Kind::Unmined,
+        memory: 0,
+    },
+    Case {
+        sets: &[
+            "hidden_layers=[7,6]",
+            "layers.norm=batch-norm",
+            "miner.name=none",
+        ],
+        kind: Kind::Unmined,
+        memory: 16,
+    },
+    Case {
+        sets: &[
+            "hidden_layers=[16,13]",
+            "layers.norm=batch-norm",
+            "layers.activation=gelu",
+            "dropout=0.4",
+            "miner.name=none",
+        ],
+        kind: Kind::Unmined,
+        memory: 0,
+    },
 ];
 
 fn dataset() -> Rc<Dataset> {
@@ -201,11 +241,15 @@ fn flatten(weights: &[LayerWeights]) -> (Vec<Layer>, Vec<f64>) {
             inputs: layer.shape[1],
             outputs: layer.shape[0],
             weights: flat.len(),
-            relu: layer.activation == Activation::Relu && i + 1 < weights.len(),
+            relu: false,
             of_relu: i > 0,
         });
         flat.extend(to_f64(&layer.weight));
         flat.extend(to_f64(&layer.bias));
+        if let Some(norm) = &layer.norm {
+            flat.extend(to_f64(&norm.weight));
+            flat.extend(to_f64(&norm.bias));
+        }
     }
     (layers, flat)
 }
@@ -246,9 +290,25 @@ async fn check(engine: Engine, case: &Case) {
             .copied()
             .collect();
         for (i, layer) in layers.iter().enumerate() {
-            rows = reference::mlp(std::slice::from_ref(layer), flat.unwrap_or(&own), &rows);
-            if weights[i].activation == Activation::Gelu && i + 1 < layers.len() {
-                rows.iter_mut().for_each(|x| *x = reference::gelu(*x));
+            let flat = flat.unwrap_or(&own);
+            rows = reference::mlp(std::slice::from_ref(layer), flat, &rows);
+            if let Some(norm) = &weights[i].norm {
+                let width = layer.outputs;
+                let [gain, shift] = [0, width].map(|at| &flat[layer.end() + at..][..width]);
+                rows = match norm.running {
+                    None => reference::layer_norm(&rows, gain, shift),
+                    Some(_) => {
+                        let moments = reference::column_moments(&rows, width);
+                        reference::batch_norm(&rows, gain, shift, &moments)
+                    }
+                };
+            }
+            if i + 1 < layers.len() {
+                let activated = |x: f64| match weights[i].activation {
+                    Activation::Relu => x.max(0.0),
+                    Activation::Gelu => reference::gelu(x),
+                };
+                rows.iter_mut().for_each(|x| *x = activated(*x));
             }
             let Some(dropped) = trainer.dropped(i, step) else {
                 continue;

@@ -52,6 +52,16 @@ struct Layer {
     shape: [usize; 2],
     weight: Vec<f32>,
     bias: Vec<f32>,
+    #[serde(default)]
+    norm: Option<Norm>,
+}
+
+#[derive(Clone, Deserialize)]
+struct Norm {
+    weight: Vec<f32>,
+    bias: Vec<f32>,
+    running_mean: Option<Vec<f32>>,
+    running_var: Option<Vec<f32>>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -303,7 +313,18 @@ fn difference_of(engine: Engine, all: &Kinds, trace: &Kind) -> f64 {
     pollster::block_on(async {
         let dataset = Rc::new(dataset.expect("several classes"));
         let mut trainer = Trainer::new(engine, dataset, config).await.expect("fits");
-        let start = weights(&trace.start);
+        let mut start = weights(&trace.start);
+        let first = trainer.weights().await.expect("reads");
+        for ((own, first), given) in start.iter_mut().zip(first).zip(&trace.start) {
+            own.norm = first.norm.map(|mut norm| {
+                let Some(given) = &given.norm else {
+                    return norm;
+                };
+                norm.weight.clone_from(&given.weight);
+                norm.bias.clone_from(&given.bias);
+                norm
+            });
+        }
         trainer.set_weights(&start).await.expect("takes them");
         if let Some(proxies) = &trace.proxies_start {
             trainer.set_proxies(proxies).await.expect("takes them");
@@ -326,6 +347,19 @@ fn difference_of(engine: Engine, all: &Kinds, trace: &Kind) -> f64 {
         for (found, expected) in end.iter().zip(weights(&trace.end)) {
             far(&found.weight, &expected.weight);
             far(&found.bias, &expected.bias);
+        }
+        let norms = end.iter().zip(&trace.end);
+        for (found, expected) in norms.filter_map(|(a, b)| a.norm.as_ref().zip(b.norm.as_ref())) {
+            far(&found.weight, &expected.weight);
+            far(&found.bias, &expected.bias);
+            if let (Some([mean, variance]), Some(means)) = (&found.running, &expected.running_mean)
+            {
+                far(mean, means);
+                far(
+                    variance,
+                    expected.running_var.as_ref().expect("comes with it"),
+                );
+            }
         }
         let proxies = trainer.proxies().await.expect("reads");
         far(&proxies, trace.proxies_end.as_deref().unwrap_or(&[]));
@@ -534,7 +568,7 @@ fn layers() -> Kinds {
 #[test]
 fn ten_steps_of_every_part_of_a_head_equal_torch() {
     let all = layers();
-    assert_eq!(all.traces.len(), 3);
+    assert_eq!(all.traces.len(), 9);
     for trace in &all.traces {
         for engine in engines() {
             let on = engine.info().engine.clone();

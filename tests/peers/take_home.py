@@ -41,6 +41,10 @@ HEADS = {
     "six hidden layers": ["hidden_layers=[32,24,16,24,16,12]", "embedding_size=7"],
     "linear": ["hidden_layers=[]"],
     "GELU": ["hidden_layers=[32,16]", "layers.activation=gelu"],
+    "layer norm": ["hidden_layers=[32,16]", "layers.norm=layer-norm"],
+    "layer norm, GELU, scaled": ["hidden_layers=[32,24]", "layers.norm=layer-norm", "layers.activation=gelu", "standardize=true"],
+    "batch norm": ["hidden_layers=[32,16]", "layers.norm=batch-norm"],
+    "batch norm, GELU, scaled": ["hidden_layers=[32,24]", "layers.norm=batch-norm", "layers.activation=gelu", "standardize=true"],
     "scaled": ["standardize=true"],
     "by distance": ["distance=l2"],
 }
@@ -50,6 +54,7 @@ SCRIPTS = {
     "multi-similarity, memory": ["loss=multi-similarity", "miner=multi-similarity"],
     "margin, its boundary learned": ["loss=margin", "loss.learn_beta=true", "miner=none", "memory_size=0", "m_per_class=4"],
     "triplets, dropout": ["dropout=0.2", "m_per_class=4", "memory_size=0"],
+    "triplets, layer norm": ["layers.norm=layer-norm", "m_per_class=4", "memory_size=0"],
     "triplets, GELU": ["layers.activation=gelu", "m_per_class=4", "memory_size=0"],
     "proxy-anchor, scaled": ["loss=proxy-anchor", "standardize=true"],
     "proxy-anchor, AdamW, one cycle, clipped": ["loss=proxy-anchor", "optimizer=adamw", "schedule=one-cycle", "clip_grad_norm=5"],
@@ -102,8 +107,14 @@ def through_torch(run, x, activated=True):
         activation = ACTIVATIONS[file.metadata().get("activation", "relu")]
     rows = torch.from_numpy(x)
     last = max(int(name.split(".")[0]) for name in tensors)
-    for index in range(0, last + 1, 2):
+    linear = sorted(int(name.split(".")[0]) for name, tensor in tensors.items() if tensor.ndim == 2)
+    for index in linear:
         rows = torch.nn.functional.linear(rows, tensors[f"{index}.weight"], tensors[f"{index}.bias"])
+        norm = {name: tensors.get(f"{index + 1}.{name}") for name in ("weight", "bias", "running_mean", "running_var")}
+        if norm["running_mean"] is not None:
+            rows = torch.nn.functional.batch_norm(rows, **norm)
+        elif index < last and norm["weight"] is not None:
+            rows = torch.nn.functional.layer_norm(rows, rows.shape[1:], norm["weight"], norm["bias"])
         if index < last and activated:
             rows = activation(rows)
     return rows.numpy()

@@ -50,7 +50,7 @@ impl Kept {
 impl Trainer {
     /// Keeps the current weights, in place of those that were kept.
     pub(crate) fn keep_weights(&mut self) {
-        let count = self.model.parameter_count() as u64;
+        let count = self.model.state_count() as u64;
         let mut commands = self.engine.commands();
         commands.copy(self.model.padded(), 0, count, &mut self.kept.weights, 0);
         self.engine.submit(commands);
@@ -75,7 +75,7 @@ impl Trainer {
         if kept == self.uses_kept() {
             return Ok(());
         }
-        let count = self.model.parameter_count() as u64;
+        let count = self.model.state_count() as u64;
         let engine = self.engine.clone();
         let now = engine.read(self.model.padded(), 0, count).await?;
         let other = engine.read(&self.kept.weights, 0, count).await?;

@@ -82,6 +82,9 @@ pub(super) struct TrainBuffers {
 pub(super) const ADVICE: &str = "raise the budget, or lower memory_size, batch_size or the widths";
 pub(super) const ADVICE_WITHOUT_MEMORY: &str =
     "raise the budget, or lower batch_size or the widths";
+/// A remark on refusals of runs with batch norm.
+const WHOLE_BATCHES: &str = "batch norm takes the means and variances of whole batches, which therefore do not go through the head in \
+     chunks; with layers.norm=layer-norm they can";
 const ADVICE_WITH_PROXIES: &str = "raise the budget, or lower batch_size, embedding_size, or the proxies of a class where the \
      loss has several";
 pub(super) const ADVICE_BEFORE_MEMORY: &str = "raise the budget, lower batch_size, or set memory_start_step to 0: until that step all \
@@ -156,11 +159,11 @@ impl Sizes {
         }
     }
 
-    /// The most parts of a batch; without hidden layers there are no activations to keep.
+    /// The most parts of a batch; without hidden layers there are no activations to keep, and batch norm takes all rows at once.
     fn most_parts(&self) -> usize {
-        match self.architecture.hidden() {
-            [] => 1,
-            _ => self.batch.div_ceil(SEGMENT),
+        match self.architecture.takes_whole_batches() {
+            true => 1,
+            false => self.batch.div_ceil(SEGMENT),
         }
     }
 
@@ -263,6 +266,10 @@ impl Sizes {
         let how = smallest
             .advice()
             .replacen("the budget", &format!("the budget to {high} MiB"), 1);
+        let how = match self.architecture.has_batch_norm() {
+            true => format!("{how} ({WHOLE_BATCHES})"),
+            false => how,
+        };
         let (over, fits) = (over.clone(), fits.clone());
         Error::Refused { over, how, fits }
     }

@@ -43,7 +43,11 @@ impl Trainer {
     #[doc(hidden)]
     pub async fn gradients(&self) -> Result<Vec<LayerWeights>> {
         self.model
-            .unpad(&self.engine, &self.train.gradients.parameters)
+            .unpad(
+                &self.engine,
+                &self.train.gradients.parameters,
+                self.model.parameter_count(),
+            )
             .await
     }
 
