@@ -143,13 +143,19 @@ fn activation(activation: Activation, index: usize, rows: &str) -> Vec<Node> {
         Activation::Gelu => {
             let [scaled, erf, above, twice, output] =
                 ["scaled", "erf", "above", "twice", "output"].map(name);
-            vec![
+            let steps = [
                 node("Mul", index, &[rows, "sqrt_half"], &scaled),
                 node("Erf", index, &[&scaled], &erf),
                 node("Add", index, &[&erf, "one"], &above),
                 node("Mul", index, &[rows, &above], &twice),
                 node("Mul", index, &[&twice, "half"], &output),
-            ]
+            ];
+            // Readers refuse two nodes of one name.
+            let named = steps.map(|node| Node {
+                name: node.output[0].clone(),
+                ..node
+            });
+            named.into()
         }
     }
 }
@@ -359,8 +365,29 @@ enum Size {
 
 #[cfg(test)]
 mod tests {
-    use super::super::head::tests::small;
+    use super::super::head::tests::{small, with};
     use super::*;
+
+    #[test]
+    fn norms_and_gelu_are_operators_of_this_version_and_nodes_have_names_of_their_own() {
+        for (norm, operator, numbers) in [
+            (Norm::LayerNorm, "LayerNormalization", 2),
+            (Norm::BatchNorm, "BatchNormalization", 4),
+        ] {
+            let head = with(norm, Activation::Gelu);
+            let model = Model::decode(&file(&head, Distance::L2)[..]).expect("decodes");
+            let graph = model.graph.expect("a graph");
+            let operators: Vec<&str> = graph.node.iter().map(|node| &node.op_type[..]).collect();
+            let gelu = ["Mul", "Erf", "Add", "Mul", "Mul"];
+            assert_eq!(operators[4..6], ["Gemm", operator]);
+            assert_eq!(operators[6..11], gelu);
+            assert_eq!(graph.node[5].input.len(), 1 + numbers);
+            assert_eq!(graph.node[5].attribute[0].f, 1e-5);
+            let names: std::collections::BTreeSet<&str> =
+                graph.node.iter().map(|node| &node.name[..]).collect();
+            assert_eq!(names.len(), graph.node.len());
+        }
+    }
 
     #[test]
     fn the_file_decodes_to_the_layers_with_relu_between_and_unit_length_at_the_end() {
