@@ -1,5 +1,5 @@
 //! The head as a folder that `SentenceTransformer(path)` opens: a Dense module for each layer, with a
-//! LayerNorm where it has one, then Normalize. Batch norm is folded into the layer before it.
+//! `LayerNorm` where it has one, then Normalize. Batch norm is folded into the layer before it.
 //!
 //! The module names are those that every version of the library knows.
 
@@ -101,7 +101,7 @@ fn dense(path: &str, layer: &LayerWeights, activation: &str) -> [TakenFile; 2] {
     [config_file(path, &config), weights_file(path, &tensors)]
 }
 
-/// The files of a LayerNorm module.
+/// The files of a `LayerNorm` module.
 fn layer_norm(path: &str, norm: &NormWeights) -> [TakenFile; 2] {
     let dimension = norm.weight.len();
     let tensors = [
