@@ -2,7 +2,7 @@
 // weights [outputs, inputs] to 4 rows as well. The rows of x are the first ones, or those whose numbers are given.
 //
 //   forward           y = x W^T + b, at least 0 if `relu`        one accumulator per result, k ascending
-//   input gradient    dx = dy W, 0 if x is not positive          one accumulator per result, k ascending
+//   input gradient    dx = dy W; if `relu` 0 where x is 0          one accumulator per result, k ascending
 //   weight gradient   dW = dy^T x, db = sum of dy                rows in segments of 256, ascending; added to what is there if `onto`
 //
 // forward           y
@@ -25,7 +25,7 @@ struct Params {
   inputs: u32,   // vec4s of a row of x and of W
   outputs: u32,  // vec4s of a row of y
   weights: u32,  // where W begins in the parameters and gradients, in vec4s; b follows it
-  relu: u32,
+  relu: u32,     // whether y is at least 0; in backward: whether x comes from a ReLU
   chosen: u32,   // whether the rows of x are those that `numbers` say
   first: u32,    // from where on; in embed.wgsl: where the batch begins
   weight_groups: u32,  // workgroups of backward for dW
@@ -243,12 +243,13 @@ fn inputs_of(i: u32) {
     dx.r3 = chain(right[dy.w + k], b, dx.r3);
   }
   let zero = vec4f();
+  let all = vec4<bool>(params.relu == 0u);
   let x = row_starts(row, stride) + column;
   let at = row * stride + column;
-  input_result[at] = select(zero, dx.r0, left[x.x] > zero);
-  if row + 1u < params.rows { input_result[at + stride] = select(zero, dx.r1, left[x.y] > zero); }
-  if row + 2u < params.rows { input_result[at + 2u * stride] = select(zero, dx.r2, left[x.z] > zero); }
-  if row + 3u < params.rows { input_result[at + 3u * stride] = select(zero, dx.r3, left[x.w] > zero); }
+  input_result[at] = select(zero, dx.r0, all | (left[x.x] > zero));
+  if row + 1u < params.rows { input_result[at + stride] = select(zero, dx.r1, all | (left[x.y] > zero)); }
+  if row + 2u < params.rows { input_result[at + 2u * stride] = select(zero, dx.r2, all | (left[x.z] > zero)); }
+  if row + 3u < params.rows { input_result[at + 3u * stride] = select(zero, dx.r3, all | (left[x.w] > zero)); }
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
@@ -382,7 +383,7 @@ fn inputs_of_group(g: u32, lane: u32) {
   if row < params.rows && column < 2u * params.inputs {
     let four = left[row * params.inputs + column / 2u];
     let own = select(four.xy, four.zw, column % 2u == 1u);
-    input_pairs[row * 2u * params.inputs + column] = select(vec2f(), dx, own > vec2f());
+    input_pairs[row * 2u * params.inputs + column] = select(vec2f(), dx, vec2<bool>(params.relu == 0u) | (own > vec2f()));
   }
 }
 

@@ -84,7 +84,7 @@ pub use compare::{
     CompareConfig, CompareForecast, CompareProgress, CompareReport, CompareRow, Comparison,
     Contest, Preset, RowKind, Standing,
 };
-pub use cpu::Distance;
+pub use cpu::{Activation, Distance};
 #[cfg(target_arch = "wasm32")]
 pub use data::BlobRows;
 #[cfg(feature = "hdf5")]
@@ -121,11 +121,11 @@ pub use mining::{
 };
 pub use model::cross_batch_memory::MemoryAge;
 pub use model::embedder::Embedder;
-pub use model::embedding_model::LayerWeights;
 pub use model::embeddings::Embeddings;
+pub use model::layer_weights::LayerWeights;
 pub use model::metric::Metric;
 pub use model::scaling::{Scaling, ScalingKind};
-pub use rules::config::{InitialWeights, Split, Standardize, TrainConfig};
+pub use rules::config::{Split, Standardize, TrainConfig};
 pub use rules::losses::{
     ArcFaceLoss, CircleLoss, ContrastiveLoss, CosFaceLoss, GeneralizedLiftedStructureLoss,
     LiftedStructureLoss, Loss, MarginLoss, MultiSimilarityLoss, NcaLoss, NormalizedSoftmaxLoss,

@@ -6,7 +6,7 @@ use super::contest::Entry;
 use super::judge::{Found, Judge, Queries};
 use super::report::{CompareRow, RowKind, SeedScore, Standing};
 use crate::base::order as sorting;
-use crate::model::embedding_model::LayerWeights;
+use crate::model::layer_weights::LayerWeights;
 use crate::rules::config::TrainConfig;
 use crate::search::metrics::{Metrics, QueryScore};
 

@@ -21,6 +21,8 @@ pub struct Layer {
     pub weights: usize,
     /// A ReLU follows.
     pub relu: bool,
+    /// Its input is the output of a ReLU: the gradient is 0 where that is 0.
+    pub of_relu: bool,
 }
 
 impl Layer {
@@ -96,7 +98,7 @@ pub fn forward(layer: &Layer, rows: usize, x: Rows<'_>, parameters: &[f32], y: &
     });
 }
 
-/// `dx = dy W`, zero for every `x` that is not positive.
+/// `dx = dy W`; of a ReLU's outputs `x` zero for every one that is not positive.
 pub fn input_gradient(
     layer: &Layer,
     rows: usize,
@@ -115,6 +117,9 @@ pub fn input_gradient(
         false,
         dx,
     );
+    if !layer.of_relu {
+        return;
+    }
     for (dx, x) in dx.iter_mut().zip(x) {
         if *x <= 0.0 {
             *dx = 0.0;

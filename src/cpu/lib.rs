@@ -1,5 +1,6 @@
 //! The CPU side of every kernel: plain Rust on slices, one file per shader.
 
+mod activation;
 mod distance;
 pub mod draw;
 pub mod drift;
@@ -7,11 +8,13 @@ pub mod dropout;
 pub mod embed;
 mod exp;
 pub mod gather;
+pub mod gelu;
 pub mod gemm;
 pub mod hardest;
 #[cfg(all(target_arch = "wasm32", feature = "threads"))]
 pub mod helpers;
 pub mod knn;
+pub mod norm;
 pub mod normalize;
 pub mod optimizer;
 pub mod pair_counts;
@@ -28,6 +31,7 @@ pub mod triplet_loss;
 pub mod triplet_margin;
 pub mod triplets;
 
+pub use activation::{Activation, Norm};
 pub use distance::Distance;
 
 use pulp::{Arch, Simd, WithSimd};

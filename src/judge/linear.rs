@@ -29,7 +29,7 @@ use crate::base::error::Result;
 use crate::base::order;
 use crate::data::Dataset;
 use crate::engine::Engine;
-use crate::model::embedding_model::LayerWeights;
+use crate::model::layer_weights::LayerWeights;
 use crate::model::scaling::Scaling;
 use reader::Reader;
 use scatters::Scatters;
@@ -217,6 +217,7 @@ impl LinearMap {
             shape: [directions, inputs],
             weight: self.layer.weight[..directions * inputs].to_vec(),
             bias: self.layer.bias[..directions].to_vec(),
+            ..LayerWeights::default()
         };
         if constant {
             let square: f64 = self.variances[..directions].iter().sum();

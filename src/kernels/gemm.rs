@@ -261,7 +261,7 @@ pub fn weight_gradient(
     }
 }
 
-/// [`weight_gradient`], and `dx = dy W`, zero if the input `x`, the output of a ReLU, is not positive.
+/// [`weight_gradient`], and `dx = dy W`, of a ReLU's outputs `x` zero for those that are not positive.
 ///
 /// # Shapes
 /// `dy`: `[rows, outputs]` · `x`, `dx`: `[rows, inputs]`
@@ -287,6 +287,7 @@ pub fn backward(
                 weight_groups: index(weight_groups as usize),
                 dy: vec4s(dy.first * layer.outputs),
                 onto: u32::from(onto),
+                relu: u32::from(layer.of_relu),
                 ..params(layer, rows)
             };
             let input_groups = groups(shape, &BACKWARD, [16, 32], rows, layer.inputs);

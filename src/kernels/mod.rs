@@ -9,9 +9,11 @@ pub mod drift;
 pub mod dropout;
 pub mod embed;
 pub mod gather;
+pub mod gelu;
 pub mod gemm;
 pub mod hardest;
 pub mod knn;
+pub mod norm;
 pub mod normalize;
 pub mod optimizer;
 pub mod pair_counts;
@@ -41,6 +43,8 @@ const READ_WRITE: Access = Access::ReadWrite;
 pub static ALL: &[&Kernel] = &[
     &gather::GATHER,
     &gather::SCATTER,
+    &gelu::FORWARD,
+    &gelu::BACKWARD,
     &gemm::FORWARD,
     &gemm::FORWARD_TILE,
     &gemm::WEIGHT_GRADIENT,
@@ -56,6 +60,14 @@ pub static ALL: &[&Kernel] = &[
     &knn::FEW,
     &knn::KEEP,
     &knn::KEEP_SERIAL,
+    &norm::LAYER_NORM,
+    &norm::LAYER_PARAMETERS,
+    &norm::LAYER_INPUTS,
+    &norm::BATCH_MOMENTS,
+    &norm::BATCH_NORM,
+    &norm::BATCH_PARAMETERS,
+    &norm::BATCH_INPUTS,
+    &norm::FOLLOW,
     &normalize::NORMALIZE,
     &normalize::IN_PLACE,
     &normalize::STORE,

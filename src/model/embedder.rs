@@ -5,12 +5,17 @@ use crate::base::forecast::{Forecast, Rate, check_count};
 use crate::base::ledger::Purpose;
 use crate::base::memory::reserve;
 use crate::base::plan::{MemoryPlan, Room};
+use crate::cpu::Norm;
 use crate::engine::{DeviceVec, Engine};
 use crate::kernels::{self, normalize, stride};
-use crate::model::embedding_model::{Activations, EmbeddingModel, LayerWeights, Tile};
+use crate::model::activations::Tile;
+use crate::model::architecture::Architecture;
+use crate::model::embedding_model::EmbeddingModel;
 use crate::model::embeddings::{Embeddings, check_direction};
 use crate::model::features::pad;
+use crate::model::layer_weights::{LayerWeights, NormWeights};
 use crate::model::unit_rows::TILE_ROWS;
+use crate::rules::config::Layers;
 
 const ADVICE: &str = "raise the budget";
 const PARAMETERS: &str = "embed.parameters";
@@ -37,7 +42,7 @@ pub struct Embedder {
 }
 
 impl Embedder {
-    /// Checks that a head has one to five layers, none of width 0, and that products with its weights stay finite.
+    /// Checks that a head has one to seven layers, none of width 0, and that products with its weights stay finite.
     ///
     /// # Errors
     /// [`Error::Data`] with the tensor and the place in it.
@@ -45,7 +50,7 @@ impl Embedder {
         let layers = head.len();
         if !(1..ACTIVATIONS.len()).contains(&layers) {
             return Err(Error::Data(format!(
-                "the head has {layers} layers, expected 1 to 5"
+                "the head has {layers} layers, expected 1 to 7"
             )));
         }
         for layer in head {
@@ -74,6 +79,9 @@ impl Embedder {
                     )));
                 }
             }
+            if let Some(norm) = &layer.norm {
+                check_norm(&(index + 1).to_string(), norm)?;
+            }
         }
         Ok(())
     }
@@ -86,7 +94,7 @@ impl Embedder {
     pub fn plan(head: &[LayerWeights], rows: usize, room: &Room, rate: &Rate) -> Result<Forecast> {
         Self::check(head)?;
         check_count("rows", rows)?;
-        let memory = buffers(&widths(head));
+        let memory = buffers(&architecture(head));
         memory.fits("embedding", room, ADVICE)?;
         let weights = head
             .iter()
@@ -115,13 +123,14 @@ impl Embedder {
     /// As [`Embedder::check`]; [`Error::Refused`] when it does not fit the engine's budget.
     pub async fn new(engine: Engine, head: &[LayerWeights]) -> Result<Self> {
         Self::check(head)?;
-        let widths = widths(head);
+        let architecture = architecture(head);
         engine.prepare(kernels::used_on(engine.info())).await?;
-        let plan = buffers(&widths);
+        let plan = buffers(&architecture);
         let mut workspace = engine.workspace("embedding", &plan, ADVICE).await?;
         Ok(Self {
-            model: EmbeddingModel::new(&engine, &mut workspace, PARAMETERS, &widths, head).await?,
-            tile: Tile::new(&mut workspace, &ACTIVATIONS, &widths),
+            model: EmbeddingModel::new(&engine, &mut workspace, PARAMETERS, &architecture, head)
+                .await?,
+            tile: Tile::new(&mut workspace, &ACTIVATIONS, &architecture),
             unit: workspace.take("embed.unit"),
             done: 0,
             engine,
@@ -181,18 +190,45 @@ impl Embedder {
     }
 }
 
-/// Width of the input, then of every layer's output.
-fn widths(head: &[LayerWeights]) -> Vec<usize> {
-    let inputs = head.iter().map(|layer| layer.shape[1]);
-    inputs
-        .chain(head.last().map(|layer| layer.shape[0]))
-        .collect()
+/// Checks that the arrays of a norm, whose names begin with `name`, can be computed with.
+fn check_norm(name: &str, norm: &NormWeights) -> Result<()> {
+    for (array, values) in norm.named() {
+        let least = match array {
+            "running_var" => 0.0,
+            _ => -1e18,
+        };
+        if let Some(at) = values
+            .iter()
+            .position(|value| !(least..1e18).contains(value))
+        {
+            return Err(Error::Data(format!(
+                "\"{name}.{array}\" holds {:e} at [{at}], which cannot be computed with: the head is damaged, or its training went \
+                 wrong",
+                values[at]
+            )));
+        }
+    }
+    Ok(())
 }
 
-fn buffers(widths: &[usize]) -> MemoryPlan {
-    let size = TILE_ROWS as u64 * stride(widths.last().copied().unwrap_or(0)) as u64;
-    let plan = EmbeddingModel::plan(MemoryPlan::default(), PARAMETERS, widths);
-    Activations::plan(plan, &ACTIVATIONS, widths, TILE_ROWS).with::<f32>(
+/// Widths of a checked head: of the input, then of every layer's output; and its parts.
+fn architecture(head: &[LayerWeights]) -> Architecture {
+    let inputs = head.iter().map(|layer| layer.shape[1]);
+    Architecture {
+        widths: inputs
+            .chain(head.last().map(|layer| layer.shape[0]))
+            .collect(),
+        parts: Layers {
+            norm: head[0].norm.as_ref().map_or(Norm::None, NormWeights::norm),
+            activation: head[0].activation,
+        },
+    }
+}
+
+fn buffers(architecture: &Architecture) -> MemoryPlan {
+    let size = TILE_ROWS as u64 * stride(architecture.embedding_size()) as u64;
+    let plan = architecture.plan(MemoryPlan::default(), PARAMETERS);
+    Tile::plan(plan, &ACTIVATIONS, architecture, TILE_ROWS).with::<f32>(
         Purpose::Activations,
         "embed.unit",
         size,

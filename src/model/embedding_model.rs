@@ -1,4 +1,4 @@
-//! [`EmbeddingModel`]: linear layers with ReLU between them, and dropout if asked for, from features to embeddings.
+//! [`EmbeddingModel`]: linear layers with an activation between them, and dropout if asked for, from features to embeddings.
 //!
 //! Takes batches of features, gives rows that [`crate::kernels::normalize`] brings to unit length. Weights are initialized as
 //! torch's `nn.Linear` initializes them.
@@ -11,17 +11,19 @@ use crate::base::error::Result;
 use crate::base::ledger::Purpose;
 use crate::base::plan::MemoryPlan;
 use crate::base::rng;
+use crate::cpu::Norm;
 use crate::engine::{Commands, DeviceVec, Engine, Workspace};
 use crate::kernels::dropout::{self, Dropout};
+use crate::kernels::embed;
+use crate::kernels::gelu;
 use crate::kernels::gemm::{self, Input, Layer, OutputGradient};
+use crate::kernels::norm::{self, NormLayer};
 use crate::kernels::normalize::{self, Bank, Slots};
 use crate::kernels::ranks::Row;
 use crate::kernels::tile::Shape;
-use crate::kernels::{embed, stride};
-use crate::model::scaling::Scaling;
-
-/// The most layers: six hidden ones and the last.
-const MAX_LAYERS: usize = 7;
+use crate::model::activations::{Activations, Tile};
+use crate::model::architecture::{Architecture, MAX_LAYERS};
+use crate::model::layer_weights::{LayerWeights, NormWeights};
 
 /// Names of the random streams of dropout, layer by layer.
 const DROPOUT: [&str; MAX_LAYERS - 1] = [
@@ -31,9 +33,10 @@ const DROPOUT: [&str; MAX_LAYERS - 1] = [
 /// The layers and their weights on an engine.
 #[derive(Debug)]
 pub(crate) struct EmbeddingModel {
-    /// Widths from the features to the embedding, without padding.
-    widths: Vec<usize>,
+    architecture: Architecture,
     layers: Vec<Layer>,
+    /// The norms of the hidden layers, if they have norms.
+    norms: Vec<NormLayer>,
     /// Tile shape of the matrix products.
     shape: Shape,
     parameters: DeviceVec<f32>,
@@ -50,53 +53,6 @@ pub(crate) enum Mode {
     Train(u64),
     /// Everything else: a row has the same embedding each time.
     Eval,
-}
-
-/// One layer's weights on the host, under the names that `torch.nn.Sequential` gives them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LayerWeights {
-    /// Number of the layer in `torch.nn.Sequential`, which counts ReLUs too: 0, 2, 4, ..
-    pub index: usize,
-    /// Widths `[outputs, inputs]`.
-    pub shape: [usize; 2],
-    /// Weights, `[outputs, inputs]` row-major.
-    pub weight: Vec<f32>,
-    /// Biases, `[outputs]`.
-    pub bias: Vec<f32>,
-}
-
-impl LayerWeights {
-    /// Makes a layer that takes scaled features take the unscaled ones:
-    /// `W (x - shift) scale + b = (W scale) x + (b - (W scale) shift)`.
-    pub fn fold(&mut self, scaling: &Scaling) {
-        let rows = self.weight.chunks_exact_mut(scaling.shift.len());
-        for (row, bias) in rows.zip(&mut self.bias) {
-            let mut offset = 0.0;
-            for ((weight, shift), scale) in row.iter_mut().zip(&scaling.shift).zip(&scaling.scale) {
-                *weight *= scale;
-                offset += f64::from(*weight) * f64::from(*shift);
-            }
-            *bias = (f64::from(*bias) - offset) as f32;
-        }
-    }
-
-    /// Resizes the outputs to this number: later ones are dropped, new ones are zero.
-    pub(crate) fn resize(&mut self, outputs: usize) {
-        self.weight.resize(outputs * self.shape[1], 0.0);
-        self.bias.resize(outputs, 0.0);
-        self.shape[0] = outputs;
-    }
-}
-
-/// Output of every layer, `[rows, stride(width)]`; training keeps those of the hidden layers for the backward pass.
-#[derive(Debug)]
-pub(crate) struct Activations(Vec<DeviceVec<f32>>);
-
-/// Buffers of a forward pass without a backward pass.
-#[derive(Debug)]
-pub(crate) struct Tile {
-    input: DeviceVec<f32>,
-    outputs: Activations,
 }
 
 /// Embeddings of a batch.
@@ -120,49 +76,17 @@ pub(crate) struct Gradients {
 }
 
 impl EmbeddingModel {
-    /// Floats of the padded parameters of a model of these widths, as `u64`: possibly more than a `usize` of the browser holds.
-    pub(crate) fn parameters(widths: &[usize]) -> u64 {
-        let floats = |pair: &[usize]| {
-            let (inputs, outputs) = (stride(pair[0]) as u64, stride(pair[1]) as u64);
-            outputs.saturating_mul(inputs).saturating_add(outputs)
-        };
-        widths.windows(2).map(floats).fold(0, u64::saturating_add)
-    }
-
-    /// Layers of a model of these widths, whose plan was found to fit.
-    pub(crate) fn layers(widths: &[usize]) -> Vec<Layer> {
-        let mut end = 0;
-        widths
-            .windows(2)
-            .enumerate()
-            .map(|(i, pair)| {
-                let layer = Layer {
-                    inputs: stride(pair[0]),
-                    outputs: stride(pair[1]),
-                    weights: end,
-                    relu: i + 2 < widths.len(),
-                };
-                end = layer.end();
-                layer
-            })
-            .collect()
-    }
-
-    /// Adds the parameters to a plan; `label` names the model.
-    pub(crate) fn plan(plan: MemoryPlan, label: &'static str, widths: &[usize]) -> MemoryPlan {
-        plan.with::<f32>(Purpose::Weights, label, Self::parameters(widths))
-    }
-
     /// Takes the parameters from the workspace, all zero.
     pub(crate) fn zeroed(
         engine: &Engine,
         workspace: &mut Workspace,
         label: &str,
-        widths: &[usize],
+        architecture: &Architecture,
     ) -> Self {
         Self {
-            widths: widths.to_vec(),
-            layers: Self::layers(widths),
+            architecture: architecture.clone(),
+            layers: architecture.layers(),
+            norms: architecture.norms(),
             shape: Shape::of_device(engine.info()),
             parameters: workspace.take(label),
             dropout: 0.0,
@@ -184,7 +108,8 @@ impl EmbeddingModel {
         let Mode::Train(step) = mode else {
             return None;
         };
-        (self.dropout > 0.0 && self.layers[layer].relu).then(|| Dropout {
+        let hidden = layer + 1 < self.layers.len();
+        (self.dropout > 0.0 && hidden).then(|| Dropout {
             rate: self.dropout,
             key: rng::key(self.seed, DROPOUT[layer], step),
         })
@@ -198,10 +123,10 @@ impl EmbeddingModel {
         engine: &Engine,
         workspace: &mut Workspace,
         label: &str,
-        widths: &[usize],
+        architecture: &Architecture,
         weights: &[LayerWeights],
     ) -> Result<Self> {
-        let mut model = Self::zeroed(engine, workspace, label, widths);
+        let mut model = Self::zeroed(engine, workspace, label, architecture);
         model.set_weights(engine, weights).await?;
         Ok(model)
     }
@@ -218,13 +143,17 @@ impl EmbeddingModel {
         engine: &Engine,
         weights: &[LayerWeights],
     ) -> Result<()> {
-        let mut padded = vec![0.0; self.parameter_count()];
+        let mut padded = vec![0.0; self.state_count()];
         assert_eq!(
             weights.len(),
             self.layers.len(),
             "each layer has its weights"
         );
-        for ((layer, pair), weights) in self.layers.iter().zip(self.widths.windows(2)).zip(weights)
+        for ((layer, pair), weights) in self
+            .layers
+            .iter()
+            .zip(self.architecture.widths.windows(2))
+            .zip(weights)
         {
             let [outputs, inputs] = weights.shape;
             assert_eq!([inputs, outputs], *pair, "weights have their layer's shape");
@@ -234,11 +163,19 @@ impl EmbeddingModel {
             }
             padded[layer.bias()..][..outputs].copy_from_slice(&weights.bias);
         }
+        for (norm, layer) in self.norms.iter().zip(weights) {
+            let own = layer.norm.as_ref().expect("hidden layers have norms");
+            let running = norm.running;
+            let places = [norm.gain, norm.shift(), running, running + norm.stride];
+            for (place, (_, values)) in places.into_iter().zip(own.named()) {
+                padded[place..][..norm.width].copy_from_slice(values);
+            }
+        }
         engine.upload(&mut self.parameters, 0, &padded).await
     }
 
     /// Weights of torch's default initialization: uniform in +-1/sqrt(inputs), biases too.
-    pub(crate) fn initial_weights(widths: &[usize], seed: u64) -> Vec<LayerWeights> {
+    pub(crate) fn initial_weights(architecture: &Architecture, seed: u64) -> Vec<LayerWeights> {
         let mut rng = rng::stream(seed, "weights");
         let layer = |(i, pair): (usize, &[usize])| {
             let (inputs, outputs) = (pair[0], pair[1]);
@@ -249,12 +186,18 @@ impl EmbeddingModel {
                     .collect()
             };
             LayerWeights {
-                index: 2 * i,
+                index: architecture.index(i),
                 shape: [outputs, inputs],
                 weight: draw(outputs * inputs),
                 bias: draw(outputs),
+                norm: match i + 2 < architecture.widths.len() {
+                    true => NormWeights::initial(architecture.parts.norm, outputs),
+                    false => None,
+                },
+                activation: architecture.parts.activation,
             }
         };
+        let widths = &architecture.widths;
         widths.windows(2).enumerate().map(layer).collect()
     }
 
@@ -263,24 +206,28 @@ impl EmbeddingModel {
     /// # Errors
     /// As [`Engine::read`].
     pub(crate) async fn weights(&self, engine: &Engine) -> Result<Vec<LayerWeights>> {
-        self.unpad(engine, &self.parameters).await
+        self.unpad(engine, &self.parameters, self.state_count())
+            .await
     }
 
-    /// Reads a vector that is laid out like the parameters, such as their gradients.
+    /// Reads a vector of so many floats that is laid out like the parameters, such as their gradients.
     pub(crate) async fn unpad(
         &self,
         engine: &Engine,
         padded: &DeviceVec<f32>,
+        floats: usize,
     ) -> Result<Vec<LayerWeights>> {
-        let padded = engine
-            .read(padded, 0, self.parameter_count() as u64)
-            .await?;
-        let layers = self.layers.iter().zip(self.widths.windows(2)).enumerate();
+        let padded = engine.read(padded, 0, floats as u64).await?;
+        let layers = self
+            .layers
+            .iter()
+            .zip(self.architecture.widths.windows(2))
+            .enumerate();
         let unpad = |(i, (layer, pair)): (usize, (&Layer, &[usize]))| {
             let (inputs, outputs) = (pair[0], pair[1]);
             let rows = padded[layer.weights..layer.bias()].chunks_exact(layer.inputs);
             LayerWeights {
-                index: 2 * i,
+                index: self.architecture.index(i),
                 shape: [outputs, inputs],
                 weight: rows
                     .take(outputs)
@@ -288,14 +235,21 @@ impl EmbeddingModel {
                     .copied()
                     .collect(),
                 bias: padded[layer.bias()..][..outputs].to_vec(),
+                norm: self.norms.get(i).map(|norm| unpadded(norm, &padded)),
+                activation: self.architecture.parts.activation,
             }
         };
         Ok(layers.map(unpad).collect())
     }
 
-    /// Floats of the padded parameters.
+    /// Floats of the padded parameters that are learned.
     pub(crate) fn parameter_count(&self) -> usize {
         self.layers.last().map_or(0, Layer::end)
+    }
+
+    /// Floats of the padded parameters, running means and variances included.
+    pub(crate) fn state_count(&self) -> usize {
+        self.parameter_count() + self.architecture.running() as usize
     }
 
     /// The padded parameters.
@@ -310,36 +264,57 @@ impl EmbeddingModel {
 
     /// Dimensions of an embedding.
     pub(crate) fn embedding_size(&self) -> usize {
-        self.widths.last().copied().unwrap_or(0)
+        self.architecture.embedding_size()
     }
 
     /// Columns of the features.
     pub(crate) fn input_size(&self) -> usize {
-        self.widths.first().copied().unwrap_or(0)
+        self.architecture.widths.first().copied().unwrap_or(0)
     }
 
-    /// Computes the outputs of as many layers as there are `outputs` for these rows of a batch.
+    /// Computes as many layers as there are outputs for these rows of a batch.
     fn forward(
         &self,
         commands: &mut Commands,
         mode: Mode,
         rows: &Range<usize>,
         input: Input<'_>,
-        outputs: &mut [DeviceVec<f32>],
+        activations: &mut Activations,
     ) {
+        let Activations {
+            outputs,
+            linear,
+            moments,
+        } = activations;
+        let hidden = self.layers.len() - 1;
         for (i, layer) in self.layers[..outputs.len()].iter().enumerate() {
             let (before, after) = outputs.split_at_mut(i);
             let input = before.last().map_or(input, Input::from);
             let output = &mut after[0];
+            let count = rows.len();
+            let of_all = linear.len().saturating_sub(1);
+            let mut apart = linear.get_mut(i.min(of_all)).filter(|_| i < hidden);
+            let y = apart.as_deref_mut().unwrap_or(&mut *output);
             gemm::forward(
                 commands,
                 layer,
                 self.shape,
-                rows.len(),
+                count,
                 input,
                 &self.parameters,
-                output,
+                y,
             );
+            if let Some(linear) = apart {
+                let of_all = moments.len().saturating_sub(1);
+                let moments = moments.get_mut(i.min(of_all));
+                match self.norms.get(i) {
+                    Some(norm) => {
+                        let parameters = &self.parameters;
+                        norm::forward(commands, norm, count, linear, parameters, moments, output);
+                    }
+                    None => gelu::forward(commands, count * layer.outputs, linear, output),
+                }
+            }
             if let Some(dropped) = self.dropped(i, mode) {
                 dropout::drop(commands, &dropped, rows.clone(), layer.outputs, output);
             }
@@ -354,7 +329,7 @@ impl EmbeddingModel {
             Mode::Eval,
             &(0..rows),
             Input::from(&*input),
-            &mut outputs.0,
+            outputs,
         );
     }
 
@@ -377,10 +352,10 @@ impl EmbeddingModel {
         status: &mut DeviceVec<u32>,
     ) {
         let Embedded { unit, norms } = embedded;
-        self.forward(commands, Mode::Train(step), &rows, input, &mut hidden.0);
+        self.forward(commands, Mode::Train(step), &rows, input, hidden);
         let layer = self.layers.last().expect("a model has a layer");
         let (shape, parameters) = (self.shape, &self.parameters);
-        match hidden.0.last() {
+        match hidden.outputs.last() {
             Some(x) => embed::embed_and_store(
                 commands, layer, shape, rows, x, parameters, batch, first, slots, unit, norms,
                 bank, status,
@@ -406,7 +381,23 @@ impl EmbeddingModel {
         input: Input<'_>,
         hidden: &mut Activations,
     ) {
-        self.forward(commands, Mode::Train(step), rows, input, &mut hidden.0);
+        self.forward(commands, Mode::Train(step), rows, input, hidden);
+    }
+
+    /// Moves running means and variances towards those of the batch of `rows` rows that went through the head last, unless
+    /// `status[0]` is set.
+    pub(crate) fn follow(
+        &mut self,
+        commands: &mut Commands,
+        rows: usize,
+        hidden: &Activations,
+        status: &DeviceVec<u32>,
+    ) {
+        if self.architecture.running() > 0 {
+            for (norm, moments) in self.norms.iter().zip(&hidden.moments) {
+                norm::follow(commands, norm, rows, moments, status, &mut self.parameters);
+            }
+        }
     }
 
     /// Computes the gradients of all parameters from the gradient of these `rows` of the batch's embeddings, `[batch, stride]`, after
@@ -446,7 +437,7 @@ impl EmbeddingModel {
                 layer,
                 self.shape,
                 count,
-                &hidden.0[i - 1],
+                &hidden.outputs[i - 1],
                 dy,
                 &self.parameters,
                 onto,
@@ -457,57 +448,58 @@ impl EmbeddingModel {
             if let Some(dropped) = self.dropped(i - 1, Mode::Train(step)) {
                 dropout::drop(commands, &dropped, rows.clone(), layer.inputs, dx);
             }
+            self.bend_back(commands, i - 1, rows, hidden, dx, parameters, status);
+        }
+    }
+
+    /// Turns `gradient`, that of the outputs of a hidden layer, into that of its linear outputs, where the product did not do so,
+    /// and computes the gradients of its norm.
+    #[expect(clippy::too_many_arguments, reason = "what it takes and gives")]
+    fn bend_back(
+        &self,
+        commands: &mut Commands,
+        place: usize,
+        rows: &Range<usize>,
+        hidden: &Activations,
+        gradient: &mut DeviceVec<f32>,
+        gradients: &mut DeviceVec<f32>,
+        status: &mut DeviceVec<u32>,
+    ) {
+        let count = rows.len();
+        match (hidden.linear.get(place), self.norms.get(place)) {
+            (Some(linear), Some(norm)) => norm::backward(
+                commands,
+                norm,
+                count,
+                rows.start > 0,
+                linear,
+                &self.parameters,
+                &hidden.moments[place],
+                gradient,
+                gradients,
+                status,
+            ),
+            (Some(linear), None) => {
+                gelu::backward(
+                    commands,
+                    count * self.layers[place].outputs,
+                    linear,
+                    gradient,
+                );
+            }
+            (None, _) => {}
         }
     }
 }
 
-impl Activations {
-    /// Adds matrices of `rows` rows and these widths to a plan; `labels` name the phase.
-    pub(crate) fn plan(
-        mut plan: MemoryPlan,
-        labels: &[&'static str],
-        widths: &[usize],
-        rows: usize,
-    ) -> MemoryPlan {
-        for (label, width) in labels.iter().zip(widths) {
-            let floats = rows as u64 * stride(*width) as u64;
-            plan = plan.with::<f32>(Purpose::Activations, label, floats);
-        }
-        plan
-    }
-
-    pub(crate) fn new(
-        workspace: &mut Workspace,
-        labels: &[&'static str],
-        widths: &[usize],
-    ) -> Self {
-        let take = |(label, _): (&&'static str, &usize)| workspace.take(label);
-        Self(labels.iter().zip(widths).map(take).collect())
-    }
-}
-
-impl Tile {
-    /// Takes a tile from a workspace whose plan has [`Activations::plan`] of the same labels and widths: the input, then every
-    /// layer's output.
-    pub(crate) fn new(
-        workspace: &mut Workspace,
-        labels: &[&'static str],
-        widths: &[usize],
-    ) -> Self {
-        Self {
-            input: workspace.take(labels[0]),
-            outputs: Activations::new(workspace, &labels[1..], &widths[1..]),
-        }
-    }
-
-    /// Input rows of the model.
-    pub(crate) fn input_mut(&mut self) -> &mut DeviceVec<f32> {
-        &mut self.input
-    }
-
-    /// Output rows of the model.
-    pub(crate) fn output(&self) -> &DeviceVec<f32> {
-        self.outputs.0.last().expect("a model has an output")
+/// The weights of a norm in a vector that is laid out like the parameters, with or without running means and variances.
+fn unpadded(norm: &NormLayer, padded: &[f32]) -> NormWeights {
+    let of = |start: usize| padded[start..][..norm.width].to_vec();
+    let has_running = norm.norm == Norm::BatchNorm && padded.len() > norm.running;
+    NormWeights {
+        weight: of(norm.gain),
+        bias: of(norm.shift()),
+        running: has_running.then(|| [of(norm.running), of(norm.running + norm.stride)]),
     }
 }
 
@@ -523,72 +515,38 @@ impl Gradients {
         "train.delta6",
     ];
 
-    pub(crate) fn plan(plan: MemoryPlan, widths: &[usize], rows: usize) -> MemoryPlan {
-        let parameters = EmbeddingModel::parameters(widths);
-        let mut plan = plan
-            .with::<f32>(Purpose::Gradients, Self::PARAMETERS, parameters)
+    pub(crate) fn plan(plan: MemoryPlan, architecture: &Architecture, rows: usize) -> MemoryPlan {
+        let plan = plan
+            .with::<f32>(
+                Purpose::Gradients,
+                Self::PARAMETERS,
+                architecture.parameters(),
+            )
             .with::<u32>(Purpose::Staging, Self::STATUS, 1);
-        for (label, width) in Self::hidden(widths) {
-            let floats = rows as u64 * stride(width) as u64;
-            plan = plan.with::<f32>(Purpose::Activations, label, floats);
-        }
-        plan
+        Activations::plan(plan, &Self::BETWEEN, architecture.hidden(), rows)
     }
 
-    pub(crate) fn new(workspace: &mut Workspace, widths: &[usize]) -> Self {
+    pub(crate) fn new(workspace: &mut Workspace, architecture: &Architecture) -> Self {
         Self {
             parameters: workspace.take(Self::PARAMETERS),
             status: workspace.take(Self::STATUS),
-            between: Self::hidden(widths)
-                .map(|(label, _)| workspace.take(label))
-                .collect(),
+            between: Activations::new(workspace, &Self::BETWEEN, architecture.hidden()).outputs,
         }
-    }
-
-    fn hidden(widths: &[usize]) -> impl Iterator<Item = (&'static str, usize)> {
-        let hidden = widths[1..widths.len() - 1].to_vec();
-        Self::BETWEEN.into_iter().zip(hidden)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn layers_follow_each_other_in_one_vector_and_the_last_has_no_relu() {
-        let layers = EmbeddingModel::layers(&[30, 8, 2]);
-        assert_eq!(
-            layers,
-            [
-                Layer {
-                    inputs: 32,
-                    outputs: 8,
-                    weights: 0,
-                    relu: true,
-                },
-                Layer {
-                    inputs: 8,
-                    outputs: 4,
-                    weights: 264,
-                    relu: false,
-                }
-            ]
-        );
-        assert_eq!(layers[1].end(), 264 + 36);
-        assert_eq!(EmbeddingModel::parameters(&[30, 8, 2]), 264 + 36);
-    }
-
-    #[test]
-    fn parameters_are_counted_past_what_32_bits_hold() {
-        let most = [64, 1 << 16, 1 << 16, 64];
-        let weights = (64 << 16) + (1 << 32) + (64 << 16);
-        assert_eq!(EmbeddingModel::parameters(&most), weights + (2 << 16) + 64);
-    }
+    use crate::rules::config::Layers;
 
     #[test]
     fn weights_start_within_torchs_bounds() {
-        let weights = EmbeddingModel::initial_weights(&[64, 256, 64], 0);
+        let architecture = Architecture {
+            widths: vec![64, 256, 64],
+            parts: Layers::default(),
+        };
+        let weights = EmbeddingModel::initial_weights(&architecture, 0);
         assert_eq!(weights.iter().map(|w| w.index).collect::<Vec<_>>(), [0, 2]);
         for layer in &weights {
             let bound = 1.0 / (layer.shape[1] as f32).sqrt();

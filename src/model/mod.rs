@@ -4,6 +4,12 @@ pub(crate) mod scaling;
 
 pub(crate) mod features;
 
+pub(crate) mod architecture;
+
+pub(crate) mod activations;
+
+pub(crate) mod layer_weights;
+
 pub(crate) mod embedding_model;
 
 pub(crate) mod embeddings;

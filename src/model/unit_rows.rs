@@ -8,7 +8,8 @@ use crate::data::{Dataset, RowSource, check_squares};
 use crate::engine::pace::{Pace, Slices};
 use crate::engine::{DeviceVec, Engine};
 use crate::kernels::{normalize, stride};
-use crate::model::embedding_model::{EmbeddingModel, Tile};
+use crate::model::activations::Tile;
+use crate::model::embedding_model::EmbeddingModel;
 use crate::model::features::{FeatureStore, spread};
 use crate::model::metric::Form;
 

@@ -12,7 +12,9 @@ mod triplets;
 pub use neighbours::{hardest, neighbours, pairs, ranks};
 pub use pair_loss::{PairOfAnchor, PairsOfAnchor, pair_loss};
 pub use proxy_loss::proxy_loss;
-pub use rows::{dot, mlp, normalize, value};
+pub use rows::{
+    batch_norm, column_moments, dot, gelu, gelu_slope, layer_norm, mlp, normalize, value,
+};
 pub use select::{draw, select};
 pub use triplets::{
     Mining, Weighed, facenet_semihard, one_negative, times, triplet_margin, triplets, weigh,

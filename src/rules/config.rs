@@ -3,13 +3,16 @@
 //! Names are PML's argument names. Unknown keys are refused by name, values out of range with the range.
 
 mod choices;
+mod layers;
 mod ranges;
 mod said;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use choices::{InitialWeights, Split, Standardize};
+pub(crate) use choices::InitialWeights;
+pub use choices::{Split, Standardize};
+pub(crate) use layers::Layers;
 
 use crate::base::error::{Error, Result};
 use crate::base::order;
@@ -82,7 +85,9 @@ pub struct TrainConfig {
     pub standardize: Standardize,
     /// Widths of the hidden layers, none to six; none is a linear head.
     pub hidden_layers: Vec<usize>,
-    /// The chance of an output of a hidden layer to be dropped in a step, as `torch.nn.Dropout` does after each ReLU; below 1.
+    /// The parts of the hidden layers.
+    pub layers: Layers,
+    /// The chance of an output of a hidden layer to be dropped in a step, as `torch.nn.Dropout` does after each activation; below 1.
     pub dropout: f64,
     /// Dimensions of an embedding, at least 2.
     pub embedding_size: usize,
@@ -147,6 +152,7 @@ impl Default for TrainConfig {
             validation_fraction: 0.2,
             standardize: Standardize::Auto,
             hidden_layers: vec![256],
+            layers: Layers::default(),
             dropout: 0.0,
             embedding_size: 64,
             initial_weights: InitialWeights::Random,

@@ -4,7 +4,9 @@ use super::head::Head;
 use super::results::{Results, data_name};
 use super::text::markdown;
 use crate::base::ledger::Bytes;
+use crate::cpu::Norm;
 use crate::judge::verdict::{Compared, Gain};
+use crate::model::layer_weights::LayerWeights;
 use crate::run::RunReport;
 use crate::search::metrics::Metrics;
 
@@ -181,12 +183,33 @@ pub(super) fn settings(report: &RunReport) -> Vec<[String; 2]> {
 
 /// The head in PyTorch, from its safetensors file.
 fn in_pytorch(head: &Head) -> String {
+    let activation = head.activation().class();
     let layers: Vec<String> = head
         .layers
         .iter()
         .map(|layer| format!("torch.nn.Linear({}, {})", layer.shape[1], layer.shape[0]))
         .collect();
-    let (inputs, layers) = (head.inputs(), layers.join(", torch.nn.ReLU(), "));
+    let between = |layer: &LayerWeights| match head.norm() {
+        Norm::None => format!(", torch.nn.{activation}(), "),
+        norm => format!(
+            ", torch.nn.{}({}), torch.nn.{activation}(), ",
+            norm.class(),
+            layer.shape[0]
+        ),
+    };
+    let mut modules = String::new();
+    for (layer, linear) in head.layers.iter().zip(&layers) {
+        modules += linear;
+        if layer.index < head.layers.last().map_or(0, |last| last.index) {
+            modules += &between(layer);
+        }
+    }
+    // Batch norm goes by its running means and variances.
+    let eval = match head.norm() {
+        Norm::BatchNorm => "head.eval()\n",
+        Norm::LayerNorm | Norm::None => "",
+    };
+    let inputs = head.inputs();
     let (reads, fills) = match head.filled.is_empty() {
         true => ("", ""),
         false => (
@@ -197,8 +220,8 @@ fn in_pytorch(head: &Head) -> String {
         ),
     };
     format!(
-        "{reads}import torch\nfrom safetensors.torch import load_file\n\nhead = torch.nn.Sequential({layers})\n\
-         head.load_state_dict(load_file(\"head.safetensors\"))\n\
+        "{reads}import torch\nfrom safetensors.torch import load_file\n\nhead = torch.nn.Sequential({modules})\n\
+         head.load_state_dict(load_file(\"head.safetensors\"))\n{eval}\
          rows = torch.rand(5, {inputs})  # yours: float32, unscaled, the columns in the order of the file\n\
          {fills}with torch.no_grad():\n    embeddings = torch.nn.functional.normalize(head(rows))"
     )
@@ -213,8 +236,16 @@ fn network(head: &Head) -> String {
         .collect();
     let mut text = format!(
         "A network that maps rows of {inputs} features to embeddings of {dimensions} dimensions and length 1, in which rows of one \
-         class lie near each other. Linear layers with ReLU between them: {}. Rows go in as they are in the file; any scaling is \
+         class lie near each other. Linear layers with {} between them: {}. Rows go in as they are in the file; any scaling is \
          folded into the first layer.\n\n",
+        match head.norm() {
+            Norm::None => head.activation().class().to_owned(),
+            norm => format!(
+                "{} and {}",
+                Norm::ALL[norm as usize].1,
+                head.activation().class()
+            ),
+        },
         widths.join(" -> ")
     );
     if !head.filled.is_empty() {

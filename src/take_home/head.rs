@@ -1,5 +1,5 @@
 //! [`Head`]: trained layers and the columns that they take, as a safetensors file with the names of torch's
-//! `Sequential(Linear, ReLU, ..)`.
+//! `Sequential(Linear, ReLU, ..)`. Another activation than ReLU stands in its metadata, as does a norm.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,29 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::base::error::{Error, Result};
-use crate::base::quote::said;
-use crate::cpu::Distance;
+use crate::base::quote::{quoted, said};
+use crate::cpu::{Activation, Distance, Norm};
 use crate::data::NamedFile;
 use crate::engine::tensor_file::header;
 use crate::model::embedder::Embedder;
-use crate::model::embedding_model::LayerWeights;
+use crate::model::layer_weights::{LayerWeights, NormWeights};
+use crate::rules::config::Layers;
 
 /// Metadata key of the names of the features, a JSON list.
 const FEATURES: &str = "features";
+/// Metadata key of the activation, as in settings; ReLU if there is none.
+const ACTIVATION: &str = "activation";
+/// Metadata key of the norm, as in settings.
+const NORM: &str = "norm";
+/// End of the name of an array that torch writes beside batch norm, and that no embedding depends on.
+const TRACKED: &str = ".num_batches_tracked";
 /// Metadata key of the values that are filled in, a JSON list of pairs.
 const FILLED: &str = "filled";
 
 /// Layers that take rows as they are in the file, and the names of the columns that they take.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Head {
-    /// The layers, first to last, with ReLU between them; each takes the output of the one before.
+    /// The layers, first to last, with their activation between them; each takes the output of the one before.
     pub layers: Vec<LayerWeights>,
     /// Names of the columns, if they have names.
     pub features: Vec<String>,
@@ -40,6 +47,18 @@ impl Head {
     /// Dimensions of an embedding.
     pub fn dimensions(&self) -> usize {
         self.layers.last().map_or(0, |layer| layer.shape[0])
+    }
+
+    /// Function after each hidden layer.
+    pub(super) fn activation(&self) -> Activation {
+        let first = self.layers.first().map(|layer| layer.activation);
+        first.unwrap_or_default()
+    }
+
+    /// Norm of each hidden layer.
+    pub(super) fn norm(&self) -> Norm {
+        let first = self.layers.first().and_then(|layer| layer.norm.as_ref());
+        first.map_or(Norm::None, NormWeights::norm)
     }
 
     /// Metadata on the output vectors: that they are to be brought to unit length, their distance, and their dimensions. Never the
@@ -60,20 +79,31 @@ impl Head {
         if !self.features.is_empty() {
             metadata.insert(FEATURES, json!(self.features).to_string());
         }
+        if self.activation() != Activation::default() {
+            metadata.insert(ACTIVATION, self.activation().name().to_owned());
+        }
+        if self.norm() != Norm::None {
+            metadata.insert(NORM, self.norm().name().to_owned());
+        }
         if !self.filled.is_empty() {
             metadata.insert(FILLED, json!(self.filled).to_string());
         }
         let tensors = self.layers.iter().flat_map(|layer| {
             let [outputs, inputs] = layer.shape;
             let index = layer.index;
-            [
+            let own = [
                 (
                     format!("{index}.weight"),
                     vec![outputs, inputs],
                     &layer.weight[..],
                 ),
                 (format!("{index}.bias"), vec![outputs], &layer.bias[..]),
-            ]
+            ];
+            let norm = layer.norm.iter().flat_map(NormWeights::named);
+            let norm = norm.map(move |(name, values)| {
+                (format!("{}.{name}", index + 1), vec![outputs], &values[..])
+            });
+            own.into_iter().chain(norm)
         });
         write(tensors, &metadata)
     }
@@ -87,13 +117,17 @@ impl Head {
         let refuse = |problem: String| Error::Data(format!("{}: {problem}", file.name));
         let damaged = |error| refuse(format!("not a safetensors file: {}", said(error)));
         let tensors = SafeTensors::deserialize(&file.bytes).map_err(damaged)?;
-        let layers = layers(&tensors).map_err(refuse)?;
-        Embedder::check(&layers).map_err(|error| refuse(error.to_string()))?;
         let (_, metadata) = SafeTensors::read_metadata(&file.bytes).map_err(damaged)?;
         let text = |key| {
             let metadata = metadata.metadata().as_ref();
             metadata.and_then(|metadata| metadata.get(key))
         };
+        let parts = Layers {
+            activation: choice(text(ACTIVATION), ACTIVATION, &Activation::ALL).map_err(refuse)?,
+            norm: choice(text(NORM), NORM, &Norm::ALL).map_err(refuse)?,
+        };
+        let layers = layers(&tensors, parts).map_err(refuse)?;
+        Embedder::check(&layers).map_err(|error| refuse(error.to_string()))?;
         let features: Vec<String> = list(text(FEATURES), FEATURES, "names").map_err(refuse)?;
         let inputs = layers[0].shape[1];
         if !features.is_empty() && features.len() != inputs {
@@ -126,37 +160,92 @@ fn list<T: DeserializeOwned>(text: Option<&String>, key: &str, of: &str) -> Resu
         })
 }
 
-/// Linear layers that follow each other, or the first problem.
-fn layers(tensors: &SafeTensors<'_>) -> Result<Vec<LayerWeights>, String> {
-    let mut layers: Vec<LayerWeights> = Vec::new();
-    while layers.len() * 2 < tensors.len() {
-        let index = 2 * layers.len();
-        let (shape, weight) = tensor(tensors, &format!("{index}.weight"))?;
-        let (bias_shape, bias) = tensor(tensors, &format!("{index}.bias"))?;
-        let before = layers.last().map(|layer| layer.shape[0]);
-        match (&shape[..], &bias_shape[..]) {
-            (&[outputs, inputs], &[biases])
-                if outputs == biases && before.is_none_or(|before| before == inputs) =>
-            {
-                layers.push(LayerWeights {
-                    index,
-                    shape: [outputs, inputs],
-                    weight,
-                    bias,
-                });
-            }
-            _ => {
-                let taken = before.map_or_else(String::new, |outputs| {
-                    format!(" after a layer of {outputs} outputs")
-                });
-                return Err(format!(
-                    "\"{index}.weight\" and \"{index}.bias\" have the shapes {shape:?} and {bias_shape:?}{taken}, expected \
-                     [outputs, inputs] and [outputs]"
-                ));
-            }
+/// The choice in the text of a metadata key, one of `all`; the default if there is none.
+fn choice<T: DeserializeOwned + Default>(
+    text: Option<&String>,
+    key: &str,
+    all: &[(&str, &str)],
+) -> Result<T, String> {
+    let Some(text) = text else {
+        return Ok(T::default());
+    };
+    serde_json::from_value(text.as_str().into()).map_err(|_| {
+        let known: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+        format!(
+            "its metadata \"{key}\" is {}, expected {}",
+            quoted(text),
+            known.join(" or ")
+        )
+    })
+}
+
+/// Linear layers that follow each other, with these parts between them, or the first problem.
+fn layers(tensors: &SafeTensors<'_>, parts: Layers) -> Result<Vec<LayerWeights>, String> {
+    let names = tensors.names();
+    let tracked = names.iter().filter(|name| name.ends_with(TRACKED)).count();
+    let count = tensors.len() - tracked;
+    let (mut layers, mut taken): (Vec<LayerWeights>, usize) = (Vec::new(), 0);
+    while taken < count {
+        let index = match parts.norm {
+            Norm::None => 2 * layers.len(),
+            Norm::LayerNorm | Norm::BatchNorm => 3 * layers.len(),
+        };
+        let mut layer = linear(tensors, index, layers.last())?;
+        taken += 2;
+        if taken < count {
+            let outputs = layer.shape[0];
+            layer.norm = NormWeights::read(parts.norm, |array| {
+                taken += 1;
+                column(tensors, &format!("{}.{array}", index + 1), outputs)
+            })?;
         }
+        layer.activation = parts.activation;
+        layers.push(layer);
     }
     Ok(layers)
+}
+
+/// The linear layer of this index, which follows another one.
+fn linear(
+    tensors: &SafeTensors<'_>,
+    index: usize,
+    before: Option<&LayerWeights>,
+) -> Result<LayerWeights, String> {
+    let (shape, weight) = tensor(tensors, &format!("{index}.weight"))?;
+    let (bias_shape, bias) = tensor(tensors, &format!("{index}.bias"))?;
+    let before = before.map(|layer| layer.shape[0]);
+    match (&shape[..], &bias_shape[..]) {
+        (&[outputs, inputs], &[biases])
+            if outputs == biases && before.is_none_or(|before| before == inputs) =>
+        {
+            Ok(LayerWeights {
+                index,
+                shape: [outputs, inputs],
+                weight,
+                bias,
+                ..LayerWeights::default()
+            })
+        }
+        _ => {
+            let taken = before.map_or_else(String::new, |outputs| {
+                format!(" after a layer of {outputs} outputs")
+            });
+            Err(format!(
+                "\"{index}.weight\" and \"{index}.bias\" have the shapes {shape:?} and {bias_shape:?}{taken}, expected \
+                 [outputs, inputs] and [outputs]"
+            ))
+        }
+    }
+}
+
+/// Values of an array of a norm, one for each output.
+fn column(tensors: &SafeTensors<'_>, name: &str, outputs: usize) -> Result<Vec<f32>, String> {
+    match tensor(tensors, name)? {
+        (shape, values) if shape == [outputs] => Ok(values),
+        (shape, _) => Err(format!(
+            "\"{name}\" has the shape {shape:?}, expected [{outputs}]"
+        )),
+    }
 }
 
 /// Shape and values of a tensor of f32.
@@ -205,11 +294,57 @@ pub(super) mod tests {
                 .map(|i| i as f32 / 8.0 - 1.0)
                 .collect(),
             bias: vec![0.5; outputs],
+            ..LayerWeights::default()
         };
         Head {
             layers: vec![layer(0, 4, 3), layer(2, 2, 4)],
             features: ["=f0", "<b>f1</b>", "f2\n"].map(str::to_owned).into(),
             filled: vec![(1, -0.5)],
+        }
+    }
+
+    /// The same with parts of its hidden layer.
+    pub(crate) fn with(norm: Norm, activation: Activation) -> Head {
+        let mut head = small();
+        for layer in &mut head.layers {
+            layer.activation = activation;
+        }
+        head.layers[0].norm = NormWeights::initial(norm, 4);
+        head.layers[1].index += usize::from(norm != Norm::None);
+        head
+    }
+
+    #[test]
+    fn a_head_with_a_norm_and_another_activation_comes_back() {
+        for (norm, activation, tensors) in [
+            (Norm::LayerNorm, Activation::Relu, 6),
+            (Norm::LayerNorm, Activation::Gelu, 6),
+            (Norm::BatchNorm, Activation::Gelu, 8),
+            (Norm::None, Activation::Gelu, 4),
+        ] {
+            let mut head = with(norm, activation);
+            if let Some(norm) = &mut head.layers[0].norm {
+                norm.weight[1] = 0.25;
+                norm.bias[2] = -3.0;
+            }
+            let bytes = head.to_safetensors(Distance::Cosine);
+            let held = SafeTensors::deserialize(&bytes).expect("reads").len();
+            assert_eq!(held, tensors);
+            let name = "head.safetensors".to_owned();
+            let mut file = NamedFile { name, bytes };
+            assert_eq!(Head::from_safetensors(&file).expect("reads"), head);
+            let Some(norm) = &mut head.layers[0].norm else {
+                continue;
+            };
+            let Some([_, variances]) = &mut norm.running else {
+                continue;
+            };
+            // No training gives a variance below 0.
+            variances[3] = -1.0;
+            file.bytes = head.to_safetensors(Distance::Cosine);
+            let refused = Head::from_safetensors(&file).expect_err("is damaged");
+            let part = "\"1.running_var\" holds -1e0 at [3]";
+            assert!(refused.to_string().contains(part), "{refused}");
         }
     }
 

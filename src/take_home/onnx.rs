@@ -5,14 +5,18 @@
 use prost::Message;
 
 use super::head::Head;
-use crate::cpu::Distance;
+use crate::cpu::{Activation, Distance, Norm};
+use crate::model::layer_weights::NormWeights;
 
-/// Version of the operators: `Gemm` 13, `Relu` 14, `LpNormalization` 1, `IsNaN` 13, `IsInf` 10, `Or` 7, `Where` 16.
+/// Version of the operators: `Gemm` 13, `Relu` 14, `Erf` 13, `LayerNormalization` 17,
+/// `BatchNormalization` 15, `LpNormalization` 1, `IsNaN` 13, `IsInf` 10, `Or` 7, `Where` 16.
 const OPSET: i64 = 17;
 /// Version of the file format that came with it.
 const IR: i64 = 8;
 /// `TensorProto.FLOAT`.
 const FLOAT: i32 = 1;
+/// `AttributeProto.FLOAT`.
+const REAL: i32 = 1;
 /// `AttributeProto.INT`.
 const INT: i32 = 2;
 /// Names of input and output.
@@ -41,7 +45,7 @@ pub(super) fn file(head: &Head, distance: Distance) -> Vec<u8> {
     model.encode_to_vec()
 }
 
-/// The graph of a head: missing values filled, the layers with ReLU between them, and each row scaled to unit length.
+/// The graph of a head: missing values filled, the layers with their activation between them, and each row scaled to unit length.
 fn graph(head: &Head) -> Graph {
     let (mut nodes, mut initializers) = (Vec::new(), Vec::new());
     let mut rows = INPUT.to_owned();
@@ -64,10 +68,24 @@ fn graph(head: &Head) -> Graph {
         });
         rows = linear;
         if place < last {
-            let relu = format!("{}.output", index + 1);
-            nodes.push(node("Relu", index + 1, &[&rows], &relu));
-            rows = relu;
+            if let Some(own) = &layer.norm {
+                let (numbers, node) = norm(own, index + 1, &rows);
+                rows.clone_from(&node.output[0]);
+                initializers.extend(numbers);
+                nodes.push(node);
+            }
+            let steps = activation(
+                head.activation(),
+                index + 1 + usize::from(layer.norm.is_some()),
+                &rows,
+            );
+            rows.clone_from(&steps[steps.len() - 1].output[0]);
+            nodes.extend(steps);
         }
+    }
+    if nodes.iter().any(|node| node.op_type == "Erf") {
+        let numbers = NUMBERS.map(|(name, value)| tensor(name, &[], &[value]));
+        initializers.extend(numbers);
     }
     let end = head.layers.last().map_or(0, |layer| layer.index + 1);
     nodes.push(Node {
@@ -80,6 +98,65 @@ fn graph(head: &Head) -> Graph {
         initializer: initializers,
         input: vec![matrix(INPUT, head.inputs())],
         output: vec![matrix(OUTPUT, head.dimensions())],
+    }
+}
+
+/// The node of a norm of these rows, and its numbers.
+fn norm(norm: &NormWeights, index: usize, rows: &str) -> (Vec<Tensor>, Node) {
+    let numbers = norm
+        .named()
+        .map(|(name, values)| tensor(&format!("{index}.{name}"), &[values.len()], values));
+    let numbers: Vec<Tensor> = numbers.collect();
+    let inputs = numbers.iter().map(|number| &number.name[..]);
+    let inputs: Vec<&str> = std::iter::once(rows).chain(inputs).collect();
+    let epsilon = Attribute {
+        name: "epsilon".to_owned(),
+        f: 1e-5,
+        kind: REAL,
+        ..Attribute::default()
+    };
+    let operator = match norm.norm() {
+        Norm::BatchNorm => "BatchNormalization",
+        Norm::LayerNorm | Norm::None => "LayerNormalization",
+    };
+    let output = format!("{index}.output");
+    let node = Node {
+        attribute: vec![epsilon],
+        ..node(operator, index, &inputs, &output)
+    };
+    (numbers, node)
+}
+
+/// Constants of GELU.
+const NUMBERS: [(&str, f32); 3] = [
+    ("sqrt_half", std::f32::consts::FRAC_1_SQRT_2),
+    ("half", 0.5),
+    ("one", 1.0),
+];
+
+/// The nodes of the activation of these rows; the first output of the last is the result. GELU is `x (1 + erf(x / sqrt 2)) / 2`: the
+/// operator of that name came with a later version.
+fn activation(activation: Activation, index: usize, rows: &str) -> Vec<Node> {
+    let name = |part: &str| format!("{index}.{part}");
+    match activation {
+        Activation::Relu => vec![node("Relu", index, &[rows], &name("output"))],
+        Activation::Gelu => {
+            let [scaled, erf, above, twice, output] =
+                ["scaled", "erf", "above", "twice", "output"].map(name);
+            let steps = [
+                node("Mul", index, &[rows, "sqrt_half"], &scaled),
+                node("Erf", index, &[&scaled], &erf),
+                node("Add", index, &[&erf, "one"], &above),
+                node("Mul", index, &[rows, &above], &twice),
+                node("Mul", index, &[&twice, "half"], &output),
+            ];
+            // Readers refuse two nodes of one name.
+            let named = steps.map(|node| Node {
+                name: node.output[0].clone(),
+                ..node
+            });
+            named.into()
+        }
     }
 }
 
@@ -118,6 +195,7 @@ fn integer(name: &str, value: i64) -> Attribute {
         name: name.to_owned(),
         i: value,
         kind: INT,
+        ..Attribute::default()
     }
 }
 
@@ -223,6 +301,8 @@ struct Node {
 struct Attribute {
     #[prost(string, tag = "1")]
     name: String,
+    #[prost(float, tag = "2")]
+    f: f32,
     #[prost(int64, tag = "3")]
     i: i64,
     #[prost(int32, tag = "20")]
@@ -285,8 +365,29 @@ enum Size {
 
 #[cfg(test)]
 mod tests {
-    use super::super::head::tests::small;
+    use super::super::head::tests::{small, with};
     use super::*;
+
+    #[test]
+    fn norms_and_gelu_are_operators_of_this_version_and_nodes_have_names_of_their_own() {
+        for (norm, operator, numbers) in [
+            (Norm::LayerNorm, "LayerNormalization", 2),
+            (Norm::BatchNorm, "BatchNormalization", 4),
+        ] {
+            let head = with(norm, Activation::Gelu);
+            let model = Model::decode(&file(&head, Distance::L2)[..]).expect("decodes");
+            let graph = model.graph.expect("a graph");
+            let operators: Vec<&str> = graph.node.iter().map(|node| &node.op_type[..]).collect();
+            let gelu = ["Mul", "Erf", "Add", "Mul", "Mul"];
+            assert_eq!(operators[4..6], ["Gemm", operator]);
+            assert_eq!(operators[6..11], gelu);
+            assert_eq!(graph.node[5].input.len(), 1 + numbers);
+            assert_eq!(graph.node[5].attribute[0].f, 1e-5);
+            let names: std::collections::BTreeSet<&str> =
+                graph.node.iter().map(|node| &node.name[..]).collect();
+            assert_eq!(names.len(), graph.node.len());
+        }
+    }
 
     #[test]
     fn the_file_decodes_to_the_layers_with_relu_between_and_unit_length_at_the_end() {

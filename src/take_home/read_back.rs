@@ -45,7 +45,7 @@ pub(super) fn check(file: &TakenFile) -> Result<()> {
 mod tests {
     use super::*;
     use crate::cpu::Distance;
-    use crate::model::embedding_model::LayerWeights;
+    use crate::model::layer_weights::LayerWeights;
 
     #[test]
     fn a_head_that_embed_would_refuse_is_not_written() {
@@ -56,6 +56,7 @@ mod tests {
                     shape: [2, 1],
                     weight: vec![weight, 1.0],
                     bias: vec![0.0; 2],
+                    ..LayerWeights::default()
                 }],
                 features: Vec::new(),
                 filled: Vec::new(),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::results::{DATA, Results, data_name};
 use super::text::python;
 use crate::base::error::{Error, Result};
-use crate::cpu::Distance;
+use crate::cpu::{Distance, Norm};
 use crate::model::scaling::ScalingKind;
 use crate::rules::config::{InitialWeights, TrainConfig};
 use crate::rules::losses::Loss;
@@ -48,6 +48,8 @@ pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
         ("GROUP", literal(&serde_json::json!(config.group))),
         ("HIDDEN", python(&config.hidden_layers)),
         ("EMBEDDING", python(config.embedding_size)),
+        ("ACTIVATION", config.layers.activation.class().to_owned()),
+        ("NORM", norm(config.layers.norm)),
         ("DROPOUT", python(config.dropout)),
         ("SEED", python(config.seed)),
         ("STEPS", python(config.steps)),
@@ -104,6 +106,14 @@ pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
         }
     }
     Ok(text.into_bytes())
+}
+
+/// The class of a norm; `None` if there is none.
+fn norm(norm: Norm) -> String {
+    match norm {
+        Norm::None => "None".to_owned(),
+        norm => format!("torch.nn.{}", norm.class()),
+    }
 }
 
 /// Refuses settings that PML has no counterpart for.

@@ -1,20 +1,25 @@
-//! The head as a folder that `SentenceTransformer(path)` opens: a Dense module for each layer, then Normalize.
+//! The head as a folder that `SentenceTransformer(path)` opens: a Dense module for each layer, with a
+//! `LayerNorm` where it has one, then Normalize. Batch norm is folded into the layer before it.
 //!
 //! The module names are those that every version of the library knows.
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::head::{self, Head};
 use super::{TakenFile, pretty};
 use crate::cpu::Distance;
+use crate::model::layer_weights::{LayerWeights, NormWeights};
 
 /// The folder's name among the files of a run.
 pub(super) const FOLDER: &str = "sentence-transformers";
 
-/// The most layers of a head.
-const MOST_LAYERS: usize = 5;
+/// The most modules before the last: three for each of six hidden layers, and the output.
+const MOST_MODULES: usize = 19;
+
+/// No activation.
+const IDENTITY: &str = "torch.nn.modules.linear.Identity";
 
 const README: &str = "\
 # A head trained with Nearfar
@@ -50,30 +55,24 @@ pub(super) fn files(head: &Head, distance: Distance) -> Vec<TakenFile> {
         path
     };
     for (place, layer) in head.layers.iter().enumerate() {
-        let path = module("Dense");
         let activation = match place == last {
-            true => "torch.nn.modules.linear.Identity",
-            false => "torch.nn.modules.activation.ReLU",
+            true => IDENTITY.to_owned(),
+            false => format!("torch.nn.modules.activation.{}", layer.activation.class()),
         };
-        let config = json!({
-            "in_features": layer.shape[1],
-            "out_features": layer.shape[0],
-            "bias": true,
-            "activation_function": activation,
-        });
-        let tensors = [
-            ("linear.weight", &layer.shape[..], &layer.weight[..]),
-            ("linear.bias", &layer.shape[..1], &layer.bias[..]),
-        ];
-        let tensors = tensors
-            .into_iter()
-            .map(|(name, shape, values)| (name.to_owned(), shape.to_vec(), values));
-        let format = BTreeMap::from([("format", "pt".to_owned())]);
-        files.push(file(&format!("{path}/config.json"), pretty(&config)));
-        files.push(file(
-            &format!("{path}/model.safetensors"),
-            head::write(tensors, &format),
-        ));
+        match layer.norm.as_ref().map(|norm| (norm, &norm.running)) {
+            None => files.extend(dense(&module("Dense"), layer, &activation)),
+            Some((norm, Some([means, variances]))) => {
+                let folded = folded(layer, norm, means, variances);
+                files.extend(dense(&module("Dense"), &folded, &activation));
+            }
+            Some((norm, None)) => {
+                files.extend(dense(&module("Dense"), layer, IDENTITY));
+                files.extend(layer_norm(&module("LayerNorm"), norm));
+                // No module is an activation alone.
+                let identity = identity(norm.weight.len());
+                files.extend(dense(&module("Dense"), &identity, &activation));
+            }
+        }
     }
     let path = module("Normalize");
     files.push(file(&format!("{path}/config.json"), pretty(&json!({}))));
@@ -87,12 +86,88 @@ pub(super) fn files(head: &Head, distance: Distance) -> Vec<TakenFile> {
     files
 }
 
+/// The files of a Dense module: a linear layer and what follows it.
+fn dense(path: &str, layer: &LayerWeights, activation: &str) -> [TakenFile; 2] {
+    let config = json!({
+        "in_features": layer.shape[1],
+        "out_features": layer.shape[0],
+        "bias": true,
+        "activation_function": activation,
+    });
+    let tensors = [
+        ("linear.weight", &layer.shape[..], &layer.weight[..]),
+        ("linear.bias", &layer.shape[..1], &layer.bias[..]),
+    ];
+    [config_file(path, &config), weights_file(path, &tensors)]
+}
+
+/// The files of a `LayerNorm` module.
+fn layer_norm(path: &str, norm: &NormWeights) -> [TakenFile; 2] {
+    let dimension = norm.weight.len();
+    let tensors = [
+        ("norm.weight", &[dimension][..], &norm.weight[..]),
+        ("norm.bias", &[dimension], &norm.bias[..]),
+    ];
+    let config = json!({ "dimension": dimension });
+    [config_file(path, &config), weights_file(path, &tensors)]
+}
+
+/// A layer that gives its inputs.
+fn identity(width: usize) -> LayerWeights {
+    let mut weight = vec![0.0; width * width];
+    for at in weight.iter_mut().step_by(width + 1) {
+        *at = 1.0;
+    }
+    LayerWeights {
+        shape: [width; 2],
+        weight,
+        bias: vec![0.0; width],
+        ..LayerWeights::default()
+    }
+}
+
+/// A layer and the batch norm after it, which is a linear map of each output once it is trained.
+fn folded(
+    layer: &LayerWeights,
+    norm: &NormWeights,
+    means: &[f32],
+    variances: &[f32],
+) -> LayerWeights {
+    let mut folded = layer.clone();
+    for o in 0..layer.shape[0] {
+        let gain = f64::from(norm.weight[o]) / (f64::from(variances[o]) + 1e-5).sqrt();
+        for weight in &mut folded.weight[o * layer.shape[1]..][..layer.shape[1]] {
+            *weight = (f64::from(*weight) * gain) as f32;
+        }
+        let centred = f64::from(layer.bias[o]) - f64::from(means[o]);
+        folded.bias[o] = (centred * gain + f64::from(norm.bias[o])) as f32;
+    }
+    folded
+}
+
+fn config_file(path: &str, config: &Value) -> TakenFile {
+    file(&format!("{path}/config.json"), pretty(config))
+}
+
+fn weights_file(path: &str, tensors: &[(&str, &[usize], &[f32])]) -> TakenFile {
+    let tensors = tensors
+        .iter()
+        .map(|(name, shape, values)| ((*name).to_owned(), shape.to_vec(), *values));
+    let format = BTreeMap::from([("format", "pt".to_owned())]);
+    file(
+        &format!("{path}/model.safetensors"),
+        head::write(tensors, &format),
+    )
+}
+
 /// The names that files of any head can have.
 pub(super) fn names() -> Vec<String> {
-    let layers = (0..MOST_LAYERS).flat_map(|i| {
+    let layers = (0..MOST_MODULES).flat_map(|i| {
         [
             format!("{i}_Dense/config.json"),
             format!("{i}_Dense/model.safetensors"),
+            format!("{i}_LayerNorm/config.json"),
+            format!("{i}_LayerNorm/model.safetensors"),
             format!("{}_Normalize/config.json", i + 1),
         ]
     });
@@ -118,8 +193,9 @@ fn file(path: &str, bytes: Vec<u8>) -> TakenFile {
 
 #[cfg(test)]
 mod tests {
-    use super::super::head::tests::small;
+    use super::super::head::tests::{small, with};
     use super::*;
+    use crate::cpu::{Activation, Norm};
 
     #[test]
     fn each_layer_is_a_dense_module_and_the_last_one_normalizes() {
@@ -154,6 +230,8 @@ mod tests {
                 .is_some_and(|name| name.ends_with("Identity"))
         );
         let names = names();
+        let layer_norm = with(Norm::LayerNorm, Activation::Gelu);
+        let files = [files, super::files(&layer_norm, Distance::Cosine)].concat();
         assert!(files.iter().all(|file| names.contains(&file.path)));
     }
 }

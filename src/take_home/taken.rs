@@ -1,15 +1,19 @@
 //! [`Taken`]: the exportable results of a run, before any file format. [`super::Results`] are made of it, here or in another worker
 //! of a page, which receives it as a text and arrays.
 
+use std::convert::Infallible;
+
 use bytemuck::{Pod, cast_slice, pod_collect_to_vec};
 use serde::{Deserialize, Serialize};
 
 use super::arrays::{self, NEIGHBOURS};
 use super::side_rows::{RowsOf, SideRows, is_sample};
 use crate::base::error::{Error, Result};
+use crate::cpu::Norm;
 use crate::engine::Engine;
-use crate::model::embedding_model::LayerWeights;
 use crate::model::embeddings::Embeddings;
+use crate::model::layer_weights::{LayerWeights, NormWeights};
+use crate::rules::config::Layers;
 use crate::run::{Origin, Run, RunReport};
 use crate::search::knn::{KnnIndex, Neighbors};
 use crate::train::trainer::StoredMemory;
@@ -145,6 +149,8 @@ impl Taken {
         let mut arrays: Vec<&[u8]> = Vec::new();
         for layer in self.layers.iter().chain(&self.linear) {
             arrays.extend([cast_slice(&layer.weight), cast_slice(&layer.bias)]);
+            let norm = layer.norm.iter().flat_map(NormWeights::named);
+            arrays.extend(norm.map(|(_, values)| cast_slice::<_, u8>(values)));
         }
         if let Some(memory) = &self.memory {
             let numbers = [&memory.labels, &memory.rows, &memory.ages];
@@ -174,19 +180,15 @@ impl Taken {
         let failed = |what: &dyn std::fmt::Display| Error::Data(format!("the run: {what}"));
         let text: Text = serde_json::from_str(text).map_err(|error| failed(&error))?;
         let mut arrays = Arrays(arrays.into_iter());
-        let layer = |(index, shape), arrays: &mut Arrays| LayerWeights {
-            index,
-            shape,
-            weight: arrays.next(),
-            bias: arrays.next(),
-        };
-        let layers = text.layers.into_iter();
+        let parts = text.report.config.layers;
+        let layers = arrays.layers(text.layers, parts);
+        let linear = arrays.layers(text.linear, Layers::default()).pop();
         Ok(Self {
             report: text.report,
             features: text.features,
             filled: text.filled,
-            layers: layers.map(|named| layer(named, &mut arrays)).collect(),
-            linear: text.linear.map(|named| layer(named, &mut arrays)),
+            layers,
+            linear,
             memory: text.memory.map(|(dim, queue_idx)| StoredMemory {
                 embeddings: Embeddings {
                     values: arrays.next(),
@@ -242,6 +244,32 @@ struct Text {
 struct Arrays(std::vec::IntoIter<Vec<u8>>);
 
 impl Arrays {
+    /// Layers of these numbers and widths, with these parts between them.
+    fn layers(
+        &mut self,
+        named: impl IntoIterator<Item = (usize, [usize; 2])>,
+        parts: Layers,
+    ) -> Vec<LayerWeights> {
+        let mut named = named.into_iter().peekable();
+        let mut layers = Vec::new();
+        while let Some((index, shape)) = named.next() {
+            let norm = match named.peek() {
+                Some(_) => parts.norm,
+                None => Norm::None,
+            };
+            layers.push(LayerWeights {
+                index,
+                shape,
+                weight: self.next(),
+                bias: self.next(),
+                norm: NormWeights::read(norm, |_| Ok::<_, Infallible>(self.next()))
+                    .unwrap_or_else(|none| match none {}),
+                activation: parts.activation,
+            });
+        }
+        layers
+    }
+
     /// The next array; empty if there is none.
     fn next<T: Pod>(&mut self) -> Vec<T> {
         pod_collect_to_vec(&self.0.next().unwrap_or_default())
@@ -284,16 +312,25 @@ mod tests {
             shape: [1, 2],
             weight: vec![0.5, index as f32],
             bias: vec![-1.0],
+            ..LayerWeights::default()
         };
         let embeddings = Embeddings {
             values: vec![1.0, 0.0, 0.0, 1.0],
             dim: 2,
         };
+        let mut report = small_report();
+        report.config.layers.norm = Norm::BatchNorm;
         let whole = Taken {
-            report: small_report(),
+            report,
             features: vec!["width".to_owned()],
             filled: vec![(1, -0.5)],
-            layers: vec![layer(0), layer(2)],
+            layers: vec![
+                LayerWeights {
+                    norm: NormWeights::initial(Norm::BatchNorm, 1),
+                    ..layer(0)
+                },
+                layer(2),
+            ],
             linear: Some(layer(4)),
             memory: Some(StoredMemory {
                 embeddings: embeddings.clone(),

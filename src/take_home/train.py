@@ -34,6 +34,8 @@ DATA, LABELS = @DATA@, @LABELS@
 # The column that says which rows belong together: a row's own group is left out of its neighbours. None where each is its own.
 GROUP = @GROUP@
 HIDDEN, EMBEDDING, DROPOUT = @HIDDEN@, @EMBEDDING@, @DROPOUT@
+# The norm of each hidden layer, before its activation.
+NORM = @NORM@
 SEED, STEPS, BATCH = @SEED@, @STEPS@, @BATCH@
 # The learning rates of the head and, with what differs there, of the loss's own parameters; the most that all gradients together may measure.
 LR, LOSS_GROUP, CLIP = @LR@, @LOSS_GROUP@, @CLIP@
@@ -214,8 +216,9 @@ def read(path, labels, features, beside):
 def layers(inputs):
     widths = [inputs, *HIDDEN]
     # One module, so that the names of the weights stay.
-    relu = lambda: torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Dropout(DROPOUT))
-    hidden = [layer for pair in zip(widths, widths[1:]) for layer in (torch.nn.Linear(*pair), relu())]
+    activation = lambda: torch.nn.Sequential(torch.nn.@ACTIVATION@(), torch.nn.Dropout(DROPOUT))
+    norm = lambda width: [NORM(width)] if NORM else []
+    hidden = [layer for pair in zip(widths, widths[1:]) for layer in (torch.nn.Linear(*pair), *norm(pair[1]), activation())]
     return torch.nn.Sequential(*hidden, torch.nn.Linear(widths[-1], EMBEDDING))
 
 
@@ -287,6 +290,8 @@ def main():
     asked = parser.parse_args()
     if BATCH % WORLD:
         sys.exit(f"a batch of {BATCH} rows cannot be divided among {WORLD} processes: use a number that divides it")
+    if WORLD > 1 and NORM is torch.nn.BatchNorm1d and not torch.cuda.is_available():
+        sys.exit("batch norm takes the statistics of the whole batch, which torch gathers on CUDA devices alone: leave torchrun out")
     if asked.fresh and FROM_LDA:
         sys.exit("this run started from LDA, which PML has not: leave --fresh out")
     cuda = torch.cuda.is_available()
@@ -328,6 +333,8 @@ def main():
             fold(model, shift, scale, back=True)
         x = (x - shift) * scale
     model, x, y = model.to(device), x.to(device), y.to(device)
+    if WORLD > 1:
+        model = torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)
     head = torch.nn.parallel.DistributedDataParallel(model) if WORLD > 1 else model
     # Proxies are of the classes that train.
     classes, known = torch.unique(y[train.to(device)], return_inverse=True)
@@ -386,7 +393,8 @@ def main():
         if asked.out:
             saved = model.cpu()
             fold(saved, shift, scale)
-            save_file({name: tensor.contiguous() for name, tensor in saved.state_dict().items()}, asked.out, about)
+            held = {name: tensor.contiguous() for name, tensor in saved.state_dict().items()}
+            save_file({name: tensor for name, tensor in held.items() if tensor.is_floating_point()}, asked.out, about)
         print(json.dumps(scores))
     if WORLD > 1:
         # Together: gloo aborts a process that leaves while another is still at work.

@@ -42,8 +42,9 @@ use crate::kernels::hardest::Hardest;
 use crate::kernels::normalize::Slots;
 use crate::kernels::pair_counts::PAIRS;
 use crate::kernels::triplet_margin::STATUS;
+use crate::model::activations::Tile;
 use crate::model::cross_batch_memory::{CrossBatchMemory, MemoryAge};
-use crate::model::embedding_model::{EmbeddingModel, Tile};
+use crate::model::embedding_model::EmbeddingModel;
 use crate::model::features::FeatureStore;
 use crate::model::proxies::Proxies;
 use crate::model::scaling::{Decision, Scaling, ScalingKind};
@@ -177,9 +178,15 @@ impl Trainer {
             .prepare(kernels::used_of(engine.info(), &files))
             .await?;
         let mut workspace = engine.workspace("training", &plan, sizes.advice()).await?;
-        let weights = EmbeddingModel::initial_weights(&sizes.widths, config.seed);
-        let model =
-            EmbeddingModel::new(&engine, &mut workspace, MODEL, &sizes.widths, &weights).await?;
+        let weights = EmbeddingModel::initial_weights(&sizes.architecture, config.seed);
+        let model = EmbeddingModel::new(
+            &engine,
+            &mut workspace,
+            MODEL,
+            &sizes.architecture,
+            &weights,
+        )
+        .await?;
         let model = model.with_dropout(config.dropout as f32, config.seed);
         let train = &setup.sides.train;
         let scaling =
@@ -207,7 +214,7 @@ impl Trainer {
         Ok(Self {
             rule: config.rule(),
             train: TrainBuffers::new(&mut workspace, sizes),
-            tile: Tile::new(&mut workspace, &TILE, &sizes.widths),
+            tile: Tile::new(&mut workspace, &TILE, &sizes.architecture),
             evaluator: Evaluator::new(&mut workspace, cut),
             seeker: SearchScratch::new(&mut workspace),
             linear: linear.map(|outputs| {

@@ -1048,6 +1048,7 @@ fn damaged_heads_are_read_or_refused() {
             .map(|i| i as f32 / 8.0 - 1.0)
             .collect(),
         bias: vec![0.5; outputs],
+        ..nearfar::LayerWeights::default()
     };
     let names = ["f0", "f1", "f2"].map(str::to_owned);
     let head = Head {

@@ -54,6 +54,8 @@ LOSSES = {
 DISTANCES = dict(cosine=distances.CosineSimilarity, l2=distances.LpDistance)
 
 
+ACTIVATIONS = dict(relu=torch.nn.ReLU, gelu=torch.nn.GELU)
+NORMS = {"layer-norm": torch.nn.LayerNorm, "batch-norm": torch.nn.BatchNorm1d}
 OPTIMIZERS = dict(adam=torch.optim.Adam, adamw=torch.optim.AdamW, sgd=torch.optim.SGD)
 # Those that end with the run get its steps, as torch names them.
 SCHEDULES = {
@@ -118,14 +120,23 @@ def run(case, dtype, features, labels):
     torch.manual_seed(case["seed"])
     widths = [FEATURES, *case.get("hidden", [HIDDEN]), EMBEDDING]
     layers = [torch.nn.Linear(*pair) for pair in zip(widths, widths[1:])]
-    net = torch.nn.Sequential(layers[0], *[module for layer in layers[1:] for module in (torch.nn.ReLU(), layer)])
+    parts = case.get("layers", {})
+    activation = ACTIVATIONS[parts.get("activation", "relu")]
+    normalizers = [NORMS[parts["norm"]](width) if parts.get("norm") else None for width in widths[1:-1]]
+    hidden = [[layer, *filter(None, [norm]), activation()] for layer, norm in zip(layers, normalizers)]
+    net = torch.nn.Sequential(*[module for modules in hidden for module in modules], layers[-1])
     with torch.no_grad():
         for parameter in net.parameters():
             bound = parameter.shape[-1] ** -0.5 if parameter.ndim == 2 else 0.2
             parameter.copy_(torch.tensor(np.round(rng.uniform(-bound, bound, parameter.shape), 4)))
+        for norm in filter(None, normalizers):
+            norm.weight += 1
+    norm_of = lambda norm, shown: {} if norm is None else dict(
+        norm={name: shown(value.detach()) for name, value in norm.state_dict().items() if value.ndim}
+    )
     weights = lambda shown: [
-        dict(index=2 * i, shape=list(m.weight.shape), weight=shown(m.weight.detach()), bias=shown(m.bias.detach()))
-        for i, m in enumerate(layers)
+        dict(index=list(net).index(m), shape=list(m.weight.shape), weight=shown(m.weight.detach()), bias=shown(m.bias.detach()), **norm_of(norm, shown))
+        for m, norm in zip(layers, [*normalizers, None])
     ]
     kind, parameter = LOSSES[case["loss"]["name"]]
     arguments = {key: value for key, value in case["loss"].items() if key != "name"}
@@ -166,7 +177,7 @@ def run(case, dtype, features, labels):
         proxies_start=proxies(text),
         steps=[],
     )
-    out.update({key: case[key] for key in ("optimizer", "schedule", "clip_grad_norm") if key in case})
+    out.update({key: case[key] for key in ("optimizer", "schedule", "clip_grad_norm", "layers") if key in case})
     near, norms = [], []
     compute = inner.compute_loss
     for _ in range(STEPS):
@@ -185,7 +196,17 @@ def run(case, dtype, features, labels):
 
         inner.compute_loss = watch
         value = loss(embedded, y, miner(embedded, y)) if miner else loss(embedded, y)
-        near.append(min(net[: 2 * i + 1](x).abs().min().item() for i in range(len(layers) - 1)))
+        bends = [i for i, module in enumerate(net) if isinstance(module, torch.nn.ReLU)]
+        # Not of a copy of batch norm, whose running means every pass moves.
+        through, at_bends = x, []
+        for i, module in enumerate(net):
+            if i in bends:
+                at_bends.append(through.abs().min().item())
+            if isinstance(module, torch.nn.BatchNorm1d):
+                through = torch.nn.functional.batch_norm(through, None, None, module.weight, module.bias, training=True)
+            else:
+                through = module(through)
+        near.append(min(at_bends, default=np.inf))
         optimizer.zero_grad()
         value.backward()
         if "clip_grad_norm" in case:

@@ -49,6 +49,7 @@ impl<'a> Case<'a> {
             outputs: stride(outputs),
             weights: 8,
             relu: false,
+            of_relu: true,
         };
         let mut parameters = vec![f32::NAN; 8];
         parameters.extend(random_rows(&mut rng, outputs, inputs));

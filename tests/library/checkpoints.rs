@@ -28,7 +28,7 @@ const SMALL: [&str; 9] = [
 ];
 
 /// Runs that hold every kind of state at least once.
-const CASES: [(&str, &[&str]); 21] = [
+const CASES: [(&str, &[&str]); 24] = [
     ("ranks with memory", &[]),
     (
         "a memory that begins later, m rows of a class",
@@ -93,6 +93,20 @@ const CASES: [(&str, &[&str]); 21] = [
         ],
     ),
     ("dropout", &["hidden_layers=[32,16]", "dropout=0.3"]),
+    (
+        "layer norm",
+        &["hidden_layers=[32,16]", "layers.norm=layer-norm"],
+    ),
+    (
+        "batch norm, GELU, dropout",
+        &[
+            "hidden_layers=[32,16]",
+            "layers.norm=batch-norm",
+            "layers.activation=gelu",
+            "dropout=0.1",
+        ],
+    ),
+    ("GELU", &["hidden_layers=[32,16]", "layers.activation=gelu"]),
     (
         "six hidden layers, dropout",
         &["hidden_layers=[16,12,12,9,8,12]", "dropout=0.1"],

@@ -20,8 +20,8 @@ const LARGE: [&str; 4] = [
     "embedding_size=12",
 ];
 
-/// A loss of each kind, with and without a memory, and dropout.
-const CASES: [(&str, &[&str]); 7] = [
+/// A loss of each kind, with and without a memory, and what a hidden layer may have.
+const CASES: [(&str, &[&str]); 9] = [
     ("triplets with a memory", &[]),
     ("triplets of the batch alone", &["memory_size=0"]),
     ("a memory that begins later", &["memory_start_step=1"]),
@@ -35,6 +35,11 @@ const CASES: [(&str, &[&str]); 7] = [
     ),
     ("proxies of a softmax", &["loss.name=normalized-softmax"]),
     ("dropout", &["dropout=0.3", "memory_size=0"]),
+    ("GELU", &["layers.activation=gelu", "dropout=0.1"]),
+    (
+        "layer norm",
+        &["layers.norm=layer-norm", "layers.activation=gelu"],
+    ),
 ];
 
 fn digits(sets: &[&str]) -> (Rc<Dataset>, TrainConfig) {
@@ -274,6 +279,30 @@ fn a_batch_that_no_chunk_makes_fit_is_refused_with_a_budget_that_will_do() {
     assert!(
         how.starts_with(&format!("raise the budget to {enough} MiB")),
         "{how}"
+    );
+}
+
+#[test]
+fn batch_norm_takes_whole_batches_and_a_refusal_says_so_with_the_budget_that_will_do() {
+    let (dataset, config) = digits(&["layers.norm=batch-norm"]);
+    let (_, chunked) = digits(&["layers.norm=layer-norm"]);
+    let room = room(EngineKind::Cpu, 256 * MIB);
+    let smallest = least(room, &dataset, &config, |_| true);
+    assert_eq!(
+        planned(room, smallest, &dataset, &config).expect("fits"),
+        None
+    );
+    assert!(least(room, &dataset, &chunked, |_| true) < smallest);
+    let refused = planned(room, smallest - 16, &dataset, &config).expect_err("does not fit");
+    let Error::Refused { how, fits, .. } = &refused else {
+        panic!("{refused}");
+    };
+    let enough = smallest.div_ceil(MIB);
+    assert!(
+        how.starts_with(&format!("raise the budget to {enough} MiB"))
+            && how.contains("layers.norm=layer-norm")
+            && fits.iter().any(|(name, _)| *name == "batch_size"),
+        "{refused}"
     );
 }
 

@@ -10,7 +10,8 @@ use nearfar::kernels::stride;
 use nearfar::kernels::triplet_loss::Weighing;
 use nearfar::kernels::triplet_margin::{Kind, Rule};
 use nearfar::{
-    Dataset, Engine, Labelled, LayerWeights, Standardize, TrainConfig, Trainer, reference,
+    Activation, Dataset, Engine, Labelled, LayerWeights, Standardize, TrainConfig, Trainer,
+    reference,
 };
 use rand::RngExt as _;
 
@@ -61,7 +62,7 @@ fn row_losses(
     (loss / active.max(1) as f64, active)
 }
 
-const CASES: [Case; 14] = [
+const CASES: [Case; 20] = [
     Case {
         sets: &["hidden_layers=[]"],
         kind: Kind::Semihard,
@@ -155,6 +156,65 @@ const CASES: [Case; 14] = [
         kind: Kind::Unmined,
         memory: 0,
     },
+    Case {
+        sets: &[
+            "hidden_layers=[7,6,5]",
+            "layers.activation=gelu",
+            "miner.name=none",
+        ],
+        kind: Kind::Unmined,
+        memory: 16,
+    },
+    Case {
+        sets: &[
+            "hidden_layers=[16,13]",
+            "layers.activation=gelu",
+            "dropout=0.4",
+            "miner.name=none",
+        ],
+        kind: Kind::Unmined,
+        memory: 0,
+    },
+    Case {
+        sets: &[
+            "hidden_layers=[7,6]",
+            "layers.norm=layer-norm",
+            "miner.name=none",
+        ],
+        kind: Kind::Unmined,
+        memory: 16,
+    },
+    Case {
+        sets: &[
+            "hidden_layers=[16,13]",
+            "layers.norm=layer-norm",
+            "layers.activation=gelu",
+            "dropout=0.4",
+            "miner.name=none",
+        ],
+        kind: Kind::Unmined,
+        memory: 0,
+    },
+    Case {
+        sets: &[
+            "hidden_layers=[7,6]",
+            "layers.norm=batch-norm",
+            "miner.name=none",
+        ],
+        kind: Kind::Unmined,
+        memory: 16,
+    },
+    Case {
+        sets: &[
+            "hidden_layers=[16,13]",
+            "layers.norm=batch-norm",
+            "layers.activation=gelu",
+            "dropout=0.4",
+            "miner.name=none",
+        ],
+        kind: Kind::Unmined,
+        memory: 0,
+    },
 ];
 
 fn dataset() -> Rc<Dataset> {
@@ -181,10 +241,15 @@ fn flatten(weights: &[LayerWeights]) -> (Vec<Layer>, Vec<f64>) {
             inputs: layer.shape[1],
             outputs: layer.shape[0],
             weights: flat.len(),
-            relu: i + 1 < weights.len(),
+            relu: false,
+            of_relu: i > 0,
         });
         flat.extend(to_f64(&layer.weight));
         flat.extend(to_f64(&layer.bias));
+        if let Some(norm) = &layer.norm {
+            flat.extend(to_f64(&norm.weight));
+            flat.extend(to_f64(&norm.bias));
+        }
     }
     (layers, flat)
 }
@@ -225,7 +290,26 @@ async fn check(engine: Engine, case: &Case) {
             .copied()
             .collect();
         for (i, layer) in layers.iter().enumerate() {
-            rows = reference::mlp(std::slice::from_ref(layer), flat.unwrap_or(&own), &rows);
+            let flat = flat.unwrap_or(&own);
+            rows = reference::mlp(std::slice::from_ref(layer), flat, &rows);
+            if let Some(norm) = &weights[i].norm {
+                let width = layer.outputs;
+                let [gain, shift] = [0, width].map(|at| &flat[layer.end() + at..][..width]);
+                rows = match norm.running {
+                    None => reference::layer_norm(&rows, gain, shift),
+                    Some(_) => {
+                        let moments = reference::column_moments(&rows, width);
+                        reference::batch_norm(&rows, gain, shift, &moments)
+                    }
+                };
+            }
+            if i + 1 < layers.len() {
+                let activated = |x: f64| match weights[i].activation {
+                    Activation::Relu => x.max(0.0),
+                    Activation::Gelu => reference::gelu(x),
+                };
+                rows.iter_mut().for_each(|x| *x = activated(*x));
+            }
             let Some(dropped) = trainer.dropped(i, step) else {
                 continue;
             };

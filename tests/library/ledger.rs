@@ -141,6 +141,8 @@ fn by_chance(rng: &mut Rng) -> Vec<String> {
         ("embedding_size", &["2", "6", "33"]),
         ("distance", &["cosine", "l2"]),
         ("dropout", &["0", "0.3"]),
+        ("layers.activation", &["relu", "gelu"]),
+        ("layers.norm", &["none", "layer-norm", "batch-norm"]),
         ("evaluate_every", &["1", "2", "3"]),
         ("validation_fraction", &["0", "0.25"]),
         ("center_gradient", &["true", "false"]),

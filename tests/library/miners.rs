@@ -47,6 +47,7 @@ async fn step_on(trainer: &mut Trainer, rows: &[u32]) -> StepReport {
         shape: [2, 2],
         weight: vec![1.0, 0.0, 0.0, 1.0],
         bias: vec![0.0; 2],
+        ..LayerWeights::default()
     };
     trainer.set_weights(&[identity]).await.expect("takes them");
     trainer.step_on(rows).await.expect("steps")

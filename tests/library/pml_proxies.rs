@@ -166,6 +166,7 @@ fn trained(engine: Engine, case: &Case) -> Result<(), String> {
             .map(|at| f32::from(at % (dim + 1) == 0))
             .collect(),
         bias: vec![0.0; dim],
+        ..LayerWeights::default()
     };
     let proxies: Vec<f32> = case.proxies.iter().map(|v| *v as f32).collect();
     let (loss, head, proxies) = pollster::block_on(async {

@@ -52,6 +52,16 @@ struct Layer {
     shape: [usize; 2],
     weight: Vec<f32>,
     bias: Vec<f32>,
+    #[serde(default)]
+    norm: Option<Norm>,
+}
+
+#[derive(Clone, Deserialize)]
+struct Norm {
+    weight: Vec<f32>,
+    bias: Vec<f32>,
+    running_mean: Option<Vec<f32>>,
+    running_var: Option<Vec<f32>>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -122,6 +132,7 @@ fn difference(engine: Engine, trace: &Trace) -> Result<f64, String> {
                 shape: layer.shape,
                 weight: layer.weight.clone(),
                 bias: layer.bias.clone(),
+                ..LayerWeights::default()
             };
             layers.iter().map(one).collect()
         };
@@ -242,6 +253,7 @@ struct Kind {
     optimizer: Option<serde_json::Value>,
     schedule: Option<serde_json::Value>,
     clip_grad_norm: Option<f64>,
+    layers: Option<serde_json::Value>,
 }
 
 fn kinds() -> Kinds {
@@ -274,6 +286,7 @@ fn difference_of(engine: Engine, all: &Kinds, trace: &Kind) -> f64 {
         "test_fraction": 0.0,
         "validation_fraction": 0.0,
         "hidden_layers": trace.hidden,
+        "layers": trace.layers.clone().unwrap_or_else(|| serde_json::json!({})),
         "embedding_size": trace.embedding,
         "batch_size": trace.batch,
         "memory_size": trace.memory,
@@ -293,13 +306,25 @@ fn difference_of(engine: Engine, all: &Kinds, trace: &Kind) -> f64 {
             shape: layer.shape,
             weight: layer.weight.clone(),
             bias: layer.bias.clone(),
+            ..LayerWeights::default()
         };
         layers.iter().map(one).collect()
     };
     pollster::block_on(async {
         let dataset = Rc::new(dataset.expect("several classes"));
         let mut trainer = Trainer::new(engine, dataset, config).await.expect("fits");
-        let start = weights(&trace.start);
+        let mut start = weights(&trace.start);
+        let first = trainer.weights().await.expect("reads");
+        for ((own, first), given) in start.iter_mut().zip(first).zip(&trace.start) {
+            own.norm = first.norm.map(|mut norm| {
+                let Some(given) = &given.norm else {
+                    return norm;
+                };
+                norm.weight.clone_from(&given.weight);
+                norm.bias.clone_from(&given.bias);
+                norm
+            });
+        }
         trainer.set_weights(&start).await.expect("takes them");
         if let Some(proxies) = &trace.proxies_start {
             trainer.set_proxies(proxies).await.expect("takes them");
@@ -322,6 +347,19 @@ fn difference_of(engine: Engine, all: &Kinds, trace: &Kind) -> f64 {
         for (found, expected) in end.iter().zip(weights(&trace.end)) {
             far(&found.weight, &expected.weight);
             far(&found.bias, &expected.bias);
+        }
+        let norms = end.iter().zip(&trace.end);
+        for (found, expected) in norms.filter_map(|(a, b)| a.norm.as_ref().zip(b.norm.as_ref())) {
+            far(&found.weight, &expected.weight);
+            far(&found.bias, &expected.bias);
+            if let (Some([mean, variance]), Some(means)) = (&found.running, &expected.running_mean)
+            {
+                far(mean, means);
+                far(
+                    variance,
+                    expected.running_var.as_ref().expect("comes with it"),
+                );
+            }
         }
         let proxies = trainer.proxies().await.expect("reads");
         far(&proxies, trace.proxies_end.as_deref().unwrap_or(&[]));
@@ -520,4 +558,45 @@ fn changes(
         changed.push((key.clone(), Value::Object(part)));
     }
     changed
+}
+
+/// Traces of heads with other parts than the default, in the same format, by `tests/golden/layers.py`.
+fn layers() -> Kinds {
+    serde_json::from_str(include_str!("../golden/layers.json")).expect("the script wrote it")
+}
+
+#[test]
+fn ten_steps_of_every_part_of_a_head_equal_torch() {
+    let all = layers();
+    assert_eq!(all.traces.len(), 9);
+    for trace in &all.traces {
+        for engine in engines() {
+            let on = engine.info().engine.clone();
+            let worst = difference_of(engine, &all, trace);
+            println!("{} on {on}: {worst:.1e}", trace.name);
+            assert!(worst < TOLERANCE, "{} on {on}: {worst}", trace.name);
+        }
+    }
+}
+
+#[test]
+fn planted_faults_in_the_parts_of_a_head_are_rejected() {
+    let all = layers();
+    for trace in &all.traces {
+        let parts = trace.layers.as_ref().and_then(serde_json::Value::as_object);
+        for part in parts.expect("has parts").keys() {
+            let mut faulty = trace.clone();
+            let parts = faulty.layers.as_mut();
+            parts
+                .and_then(serde_json::Value::as_object_mut)
+                .and_then(|parts| parts.remove(part));
+            let engine = engines().into_iter().last().expect("the CPU engine");
+            let worst = difference_of(engine, &all, &faulty);
+            assert!(
+                worst >= TOLERANCE,
+                "{}: without {part}: {worst}",
+                trace.name
+            );
+        }
+    }
 }

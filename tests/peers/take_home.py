@@ -30,6 +30,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
@@ -39,6 +40,11 @@ HEADS = {
     "two hidden layers": ["hidden_layers=[32,16]", "embedding_size=7"],
     "six hidden layers": ["hidden_layers=[32,24,16,24,16,12]", "embedding_size=7"],
     "linear": ["hidden_layers=[]"],
+    "GELU": ["hidden_layers=[32,16]", "layers.activation=gelu"],
+    "layer norm": ["hidden_layers=[32,16]", "layers.norm=layer-norm"],
+    "layer norm, GELU, scaled": ["hidden_layers=[32,24]", "layers.norm=layer-norm", "layers.activation=gelu", "standardize=true"],
+    "batch norm": ["hidden_layers=[32,16]", "layers.norm=batch-norm"],
+    "batch norm, GELU, scaled": ["hidden_layers=[32,24]", "layers.norm=batch-norm", "layers.activation=gelu", "standardize=true"],
     "scaled": ["standardize=true"],
     "by distance": ["distance=l2"],
 }
@@ -48,6 +54,8 @@ SCRIPTS = {
     "multi-similarity, memory": ["loss=multi-similarity", "miner=multi-similarity"],
     "margin, its boundary learned": ["loss=margin", "loss.learn_beta=true", "miner=none", "memory_size=0", "m_per_class=4"],
     "triplets, dropout": ["dropout=0.2", "m_per_class=4", "memory_size=0"],
+    "triplets, layer norm": ["layers.norm=layer-norm", "m_per_class=4", "memory_size=0"],
+    "triplets, GELU": ["layers.activation=gelu", "m_per_class=4", "memory_size=0"],
     "proxy-anchor, scaled": ["loss=proxy-anchor", "standardize=true"],
     "proxy-anchor, AdamW, one cycle, clipped": ["loss=proxy-anchor", "optimizer=adamw", "schedule=one-cycle", "clip_grad_norm=5"],
     "triplets, SGD, cosine": ["m_per_class=4", "memory_size=0", "optimizer=sgd", "optimizer.lr=0.1", "optimizer.momentum=0.9",
@@ -90,14 +98,25 @@ def unit(rows):
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def through_torch(run, x, relu=True):
+ACTIVATIONS = dict(relu=torch.nn.functional.relu, gelu=torch.nn.functional.gelu)
+
+
+def through_torch(run, x, activated=True):
     tensors = load_file(run / "head.safetensors")
+    with safe_open(run / "head.safetensors", "pt") as file:
+        activation = ACTIVATIONS[file.metadata().get("activation", "relu")]
     rows = torch.from_numpy(x)
     last = max(int(name.split(".")[0]) for name in tensors)
-    for index in range(0, last + 1, 2):
+    linear = sorted(int(name.split(".")[0]) for name, tensor in tensors.items() if tensor.ndim == 2)
+    for index in linear:
         rows = torch.nn.functional.linear(rows, tensors[f"{index}.weight"], tensors[f"{index}.bias"])
-        if index < last and relu:
-            rows = rows.relu()
+        norm = {name: tensors.get(f"{index + 1}.{name}") for name in ("weight", "bias", "running_mean", "running_var")}
+        if norm["running_mean"] is not None:
+            rows = torch.nn.functional.batch_norm(rows, **norm)
+        elif index < last and norm["weight"] is not None:
+            rows = torch.nn.functional.layer_norm(rows, rows.shape[1:], norm["weight"], norm["bias"])
+        if index < last and activated:
+            rows = activation(rows)
     return rows.numpy()
 
 
@@ -143,7 +162,7 @@ def planted(run, x, folder):
     weights = onnx.numpy_helper.to_array(broken.graph.initializer[0])
     yield "unit length is forgotten", through_torch(run, x)
     if len(load_file(run / "head.safetensors")) > 2:
-        yield "ReLU is forgotten", unit(through_torch(run, x, relu=False))
+        yield "the activation is forgotten", unit(through_torch(run, x, activated=False))
     yield "two rows are swapped", unit(through_torch(run, x))[[1, 0, *range(2, len(x))]]
     yield "a column is another", unit(through_torch(run, x[:, [1, 0, *range(2, x.shape[1])]]))
     yield "rows are scaled twice", unit(through_torch(run, (x - x.mean(0)) / np.where(x.std(0) == 0, 1, x.std(0))))

@@ -5,7 +5,7 @@
 
 mod learning;
 
-use nearfar::{Distance, Loss, Miner, Sampler, Strategy, TypeOfTriplets};
+use nearfar::{Activation, Distance, Loss, Miner, Sampler, Strategy, TypeOfTriplets};
 
 pub(crate) use learning::LEARNING;
 
@@ -169,7 +169,7 @@ pub(crate) const MAIN: [Knob; 17] = [
 ];
 
 /// All other knobs but those of [`LEARNING`]. Both fold away.
-pub(crate) const MORE: [Knob; 41] = [
+pub(crate) const MORE: [Knob; 43] = [
     Knob {
         key: "loss.pos_margin",
         label: "Loss: positives",
@@ -309,6 +309,24 @@ pub(crate) const MORE: [Knob; 41] = [
         pml: "",
         help: "Widths of the layers before the embedding: up to six numbers with commas. With none the head is a linear map.",
         entry: Entry::Widths,
+    },
+    Knob {
+        key: "layers.norm",
+        label: "Norm",
+        pml: "torch.nn.LayerNorm, BatchNorm1d",
+        help: "Brings the outputs of each hidden layer to mean 0 and standard deviation 1 before the activation: within each row, or within each batch. A batch norm goes by running means in scores and saved heads.",
+        entry: Entry::Choice(&[
+            ("none", "none"),
+            ("layer-norm", "layer norm"),
+            ("batch-norm", "batch norm"),
+        ]),
+    },
+    Knob {
+        key: "layers.activation",
+        label: "Activation",
+        pml: "torch.nn.ReLU, torch.nn.GELU",
+        help: "The function after each hidden layer. ReLU cuts off what is below 0, GELU bends it smoothly.",
+        entry: Entry::Choice(&Activation::ALL),
     },
     Knob {
         key: "dropout",

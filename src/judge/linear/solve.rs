@@ -4,7 +4,7 @@ use nalgebra::{Cholesky, DMatrix, DVector, SymmetricEigen};
 
 use super::scatters::Between;
 use crate::base::order;
-use crate::model::embedding_model::LayerWeights;
+use crate::model::layer_weights::LayerWeights;
 
 /// Least part of a feature's variance within classes that must remain given the features before it.
 const MIN_PIVOT: f64 = 1e-12;
@@ -96,5 +96,6 @@ pub(super) fn layer(directions: &DMatrix<f64>, mean: &[f64]) -> Option<LayerWeig
         shape: [directions.ncols(), mean.len()],
         weight,
         bias,
+        ..LayerWeights::default()
     })
 }

@@ -2,6 +2,7 @@
 
 use super::{GROUP, InitialWeights, SCHEMA, Split, TrainConfig};
 use crate::base::quote::cut;
+use crate::cpu::Norm;
 
 /// A check of a setting: if it holds, the key, the value, and the range in words.
 pub(super) type Rule = (bool, &'static str, String, &'static str);
@@ -39,8 +40,14 @@ impl TrainConfig {
     }
 
     /// Checks the settings of the head.
-    pub(super) fn of_the_head(&self) -> [Rule; 5] {
+    pub(super) fn of_the_head(&self) -> [Rule; 6] {
         [
+            (
+                self.layers.norm != Norm::BatchNorm || self.batch_size >= 2,
+                "layers.norm",
+                Norm::BatchNorm.name().to_owned(),
+                "none or layer-norm where batch_size is 1: batch norm needs two rows",
+            ),
             (
                 self.hidden_layers.len() <= 6,
                 "hidden_layers",

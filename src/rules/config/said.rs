@@ -21,6 +21,10 @@ pub(super) fn problem(settings: &Value) -> Option<String> {
     let (Value::Object(part), Value::Object(_)) = (part, default) else {
         return Some(leaf(key, part, default, |value| json!({ key: value })));
     };
+    if default.get("name").is_none() {
+        let at = |inner: &str, value: Value| json!({ key: { inner: value } });
+        return inner(key, part, default.as_object()?, at);
+    }
     // A part with a name takes the settings of the miner, loss, sampler, optimizer or schedule of that name.
     let Some(name) = part.get("name") else {
         return Some(format!("{key} has no `name`, which says which one it is"));
@@ -32,18 +36,25 @@ pub(super) fn problem(settings: &Value) -> Option<String> {
     };
     let defaults = named.to_value();
     let at = |inner: &str, value: Value| json!({ key: { "name": name, inner: value } });
+    inner(key, part, defaults[key].as_object()?, at)
+}
+
+/// Message for the first setting of a part that does not read, by the defaults of the part; `at` makes the settings that hold a
+/// value in it.
+fn inner(
+    key: &str,
+    part: &Map<String, Value>,
+    defaults: &Map<String, Value>,
+    at: impl Fn(&str, Value) -> Value,
+) -> Option<String> {
     let (inner, value) = part
         .iter()
         .find(|(inner, value)| read(&at(inner, (*value).clone())).is_err())?;
     let path = format!("{key}.{inner}");
-    match defaults[key].get(inner) {
-        None => Some(unknown(
-            &format!("{key}."),
-            inner,
-            defaults[key].as_object()?,
-        )),
-        Some(default) => Some(leaf(&path, value, default, |value| at(inner, value))),
-    }
+    Some(match defaults.get(inner) {
+        None => unknown(&format!("{key}."), inner, defaults),
+        Some(default) => leaf(&path, value, default, |value| at(inner, value)),
+    })
 }
 
 /// A value as JSON. Its `Display` is another writer, 1 kB of the page.
@@ -93,10 +104,13 @@ fn leaf(path: &str, value: &Value, default: &Value, at: impl Fn(Value) -> Value)
             format!("it must be two numbers, such as {}", text_of(default))
         }
         Value::Array(_) => "it must be a list of whole numbers, such as [256, 64]".to_owned(),
-        Value::Object(default) => format!(
-            "it must be a group of settings, such as {{\"name\": {}}}",
-            text_of(default.get("name").unwrap_or(&Value::Null))
-        ),
+        Value::Object(default) => {
+            let shown = match default.get("name") {
+                Some(name) => format!("{{\"name\": {}}}", text_of(name)),
+                None => text_of(&Value::Object(default.clone())),
+            };
+            format!("it must be a group of settings, such as {shown}")
+        }
         _ => {
             let choices = read(&at(NO_CHOICE.into())).err().unwrap_or_default();
             let listed = choices.split_once("expected ");

@@ -14,8 +14,11 @@ use crate::engine::checkpoint::{ArrayReader, ArrayWriter, damaged};
 use crate::engine::pace::Slices;
 use crate::engine::{Engine, Workspace};
 use crate::judge::linear::{LinearFit, LinearMap, LinearOutputs, SHRINKAGES, Unfit};
+use crate::model::activations::Tile;
+use crate::model::architecture::Architecture;
 use crate::model::embedder::Embedder;
-use crate::model::embedding_model::{Activations, EmbeddingModel, LayerWeights, Tile};
+use crate::model::embedding_model::EmbeddingModel;
+use crate::model::layer_weights::LayerWeights;
 use crate::model::unit_rows::TILE_ROWS;
 use crate::search::evaluation::Ranking;
 use crate::search::metrics::{Metrics, RetrievalSum};
@@ -61,9 +64,8 @@ struct Fit {
 
 impl Linear {
     pub(super) fn plan(plan: MemoryPlan, dim: usize, outputs: usize) -> MemoryPlan {
-        let widths = [dim, outputs];
-        let plan = EmbeddingModel::plan(plan, PARAMETERS, &widths);
-        Activations::plan(plan, &TILE, &widths, TILE_ROWS)
+        let map = Architecture::linear(dim, outputs);
+        Tile::plan(map.plan(plan, PARAMETERS), &TILE, &map, TILE_ROWS)
     }
 
     pub(super) fn new(
@@ -72,10 +74,10 @@ impl Linear {
         dim: usize,
         outputs: usize,
     ) -> Self {
-        let widths = [dim, outputs];
+        let map = Architecture::linear(dim, outputs);
         Self {
-            model: EmbeddingModel::zeroed(engine, workspace, PARAMETERS, &widths),
-            tile: Tile::new(workspace, &TILE, &widths),
+            model: EmbeddingModel::zeroed(engine, workspace, PARAMETERS, &map),
+            tile: Tile::new(workspace, &TILE, &map),
             fit: None,
         }
     }
@@ -216,6 +218,7 @@ impl Trainer {
             shape: [most, inputs],
             weight: arrays.exactly(SAVED[0], most * inputs)?,
             bias: arrays.exactly(SAVED[1], most)?,
+            ..LayerWeights::default()
         };
         layer.resize(outputs.count());
         self.set_linear(&layer).await?;

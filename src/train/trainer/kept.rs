@@ -5,10 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Trainer;
 use crate::base::error::Result;
-use crate::base::ledger::Purpose;
 use crate::base::plan::MemoryPlan;
 use crate::engine::{DeviceVec, Workspace};
-use crate::model::embedding_model::EmbeddingModel;
+use crate::model::architecture::Architecture;
 
 const WEIGHTS: &str = "model.kept";
 
@@ -36,12 +35,8 @@ impl KeptState {
 }
 
 impl Kept {
-    pub(super) fn plan(plan: MemoryPlan, widths: &[usize]) -> MemoryPlan {
-        plan.with::<f32>(
-            Purpose::Weights,
-            WEIGHTS,
-            EmbeddingModel::parameters(widths),
-        )
+    pub(super) fn plan(plan: MemoryPlan, architecture: &Architecture) -> MemoryPlan {
+        architecture.plan(plan, WEIGHTS)
     }
 
     pub(super) fn new(workspace: &mut Workspace) -> Self {
@@ -55,7 +50,7 @@ impl Kept {
 impl Trainer {
     /// Keeps the current weights, in place of those that were kept.
     pub(crate) fn keep_weights(&mut self) {
-        let count = self.model.parameter_count() as u64;
+        let count = self.model.state_count() as u64;
         let mut commands = self.engine.commands();
         commands.copy(self.model.padded(), 0, count, &mut self.kept.weights, 0);
         self.engine.submit(commands);
@@ -80,7 +75,7 @@ impl Trainer {
         if kept == self.uses_kept() {
             return Ok(());
         }
-        let count = self.model.parameter_count() as u64;
+        let count = self.model.state_count() as u64;
         let engine = self.engine.clone();
         let now = engine.read(self.model.padded(), 0, count).await?;
         let other = engine.read(&self.kept.weights, 0, count).await?;

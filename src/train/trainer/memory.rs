@@ -18,9 +18,10 @@ use crate::kernels::ranks::{Row, SEGMENT};
 use crate::kernels::stride;
 use crate::mining::mining_pass::MiningPass;
 use crate::mining::row_pass::BlockSizes;
+use crate::model::activations::{Activations, Tile};
 use crate::model::boundary::Boundary;
 use crate::model::cross_batch_memory::CrossBatchMemory;
-use crate::model::embedding_model::{Activations, Embedded, EmbeddingModel, Gradients};
+use crate::model::embedding_model::{Embedded, Gradients};
 use crate::model::features::FeatureStore;
 use crate::model::optimizer::{Clipping, HEAD};
 use crate::model::proxies::ProxySpec;
@@ -30,14 +31,6 @@ use crate::search::evaluation::{Cut, Evaluator};
 use crate::search::knn::SearchScratch;
 
 pub(super) const MODEL: &str = "model.parameters";
-const HIDDEN: [&str; 6] = [
-    "train.layer1",
-    "train.layer2",
-    "train.layer3",
-    "train.layer4",
-    "train.layer5",
-    "train.layer6",
-];
 pub(super) const TILE: [&str; 8] = [
     "evaluate.batch",
     "evaluate.layer1",
@@ -89,6 +82,9 @@ pub(super) struct TrainBuffers {
 pub(super) const ADVICE: &str = "raise the budget, or lower memory_size, batch_size or the widths";
 pub(super) const ADVICE_WITHOUT_MEMORY: &str =
     "raise the budget, or lower batch_size or the widths";
+/// A remark on refusals of runs with batch norm.
+const WHOLE_BATCHES: &str = "batch norm takes the means and variances of whole batches, which therefore do not go through the head in \
+     chunks; with layers.norm=layer-norm they can";
 const ADVICE_WITH_PROXIES: &str = "raise the budget, or lower batch_size, embedding_size, or the proxies of a class where the \
      loss has several";
 pub(super) const ADVICE_BEFORE_MEMORY: &str = "raise the budget, lower batch_size, or set memory_start_step to 0: until that step all \
@@ -163,11 +159,11 @@ impl Sizes {
         }
     }
 
-    /// The most parts of a batch; without hidden layers there are no activations to keep.
+    /// The most parts of a batch; without hidden layers there are no activations to keep, and batch norm takes all rows at once.
     fn most_parts(&self) -> usize {
-        match self.hidden_widths() {
-            [] => 1,
-            _ => self.batch.div_ceil(SEGMENT),
+        match self.architecture.takes_whole_batches() {
+            true => 1,
+            false => self.batch.div_ceil(SEGMENT),
         }
     }
 
@@ -270,6 +266,10 @@ impl Sizes {
         let how = smallest
             .advice()
             .replacen("the budget", &format!("the budget to {high} MiB"), 1);
+        let how = match self.architecture.has_batch_norm() {
+            true => format!("{how} ({WHOLE_BATCHES})"),
+            false => how,
+        };
         let (over, fits) = (over.clone(), fits.clone());
         Error::Refused { over, how, fits }
     }
@@ -283,24 +283,24 @@ impl Sizes {
 
     fn plan(&self, dataset: &Dataset, resident: bool, linear: Option<usize>) -> MemoryPlan {
         let (batch, steps) = (self.batch as u64, self.steps_per_upload as u64);
-        let dim = self.widths.last().copied().unwrap_or(0);
+        let dim = self.architecture.embedding_size();
         let row = stride(dim) as u64;
         let staged = match resident || self.chunk == self.batch {
             true => self.steps_per_upload * self.batch,
             false => self.chunk,
         };
-        let parameters = EmbeddingModel::parameters(&self.widths);
+        let parameters = self.architecture.parameters();
         let mut plan = FeatureStore::plan(
             MemoryPlan::default(),
             if resident { dataset.rows() } else { 0 },
             staged.max(TILE_ROWS),
             dataset.features.dim(),
         );
-        plan = EmbeddingModel::plan(plan, MODEL, &self.widths);
-        plan = Kept::plan(plan, &self.widths);
+        plan = self.architecture.plan(plan, MODEL);
+        plan = Kept::plan(plan, &self.architecture);
         plan = HEAD.plan(plan, parameters, self.held.moments);
-        plan = Activations::plan(plan, &HIDDEN, self.hidden_widths(), self.chunk);
-        plan = Gradients::plan(plan, &self.widths, self.chunk);
+        plan = Activations::plan_hidden(plan, &self.architecture, self.chunk);
+        plan = Gradients::plan(plan, &self.architecture, self.chunk);
         plan = plan
             .with::<f32>(Purpose::Activations, "train.unit", batch * row)
             .with::<f32>(Purpose::Activations, "train.norms", batch)
@@ -333,7 +333,7 @@ impl Sizes {
             .with::<f32>(Purpose::Staging, "train.squares", PARTS as u64)
             .with::<f32>(Purpose::Gradients, "train.drift", 2 * row)
             .with::<f32>(Purpose::Gradients, "train.drift_sums", 2);
-        plan = Activations::plan(plan, &TILE, &self.widths, TILE_ROWS);
+        plan = Tile::plan(plan, &TILE, &self.architecture, TILE_ROWS);
         plan = SearchScratch::plan(plan, 1, NEIGHBOURS as u64);
         if let Some(outputs) = linear {
             plan = Linear::plan(plan, dataset.features.dim(), outputs);
@@ -345,8 +345,8 @@ impl Sizes {
 impl TrainBuffers {
     pub(super) fn new(workspace: &mut Workspace, sizes: &Sizes) -> Self {
         Self {
-            hidden: Activations::new(workspace, &HIDDEN, sizes.hidden_widths()),
-            gradients: Gradients::new(workspace, &sizes.widths),
+            hidden: Activations::of_hidden(workspace, &sizes.architecture),
+            gradients: Gradients::new(workspace, &sizes.architecture),
             embedded: Embedded {
                 unit: workspace.take("train.unit"),
                 norms: workspace.take("train.norms"),

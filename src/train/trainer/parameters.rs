@@ -3,7 +3,8 @@
 use super::Trainer;
 use crate::base::error::Result;
 use crate::kernels::dropout::Dropout;
-use crate::model::embedding_model::{LayerWeights, Mode};
+use crate::model::embedding_model::Mode;
+use crate::model::layer_weights::LayerWeights;
 
 impl Trainer {
     /// The trained head for rows as they are in the file: its weights with the scaling folded into the first layer.
@@ -42,7 +43,11 @@ impl Trainer {
     #[doc(hidden)]
     pub async fn gradients(&self) -> Result<Vec<LayerWeights>> {
         self.model
-            .unpad(&self.engine, &self.train.gradients.parameters)
+            .unpad(
+                &self.engine,
+                &self.train.gradients.parameters,
+                self.model.parameter_count(),
+            )
             .await
     }
 

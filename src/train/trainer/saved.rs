@@ -18,6 +18,8 @@ use crate::model::optimizer::HEAD;
 const GRADIENT: &str = "train.gradient";
 const DRIFT: [&str; 2] = ["train.drift", "train.drift_sums"];
 const KEPT: &str = "model.kept";
+/// Running means and variances, which no optimizer moves.
+const RUNNING: &str = "model.running";
 const SAMPLER: &str = "sampler";
 const SEEN: &str = "classes_seen";
 
@@ -56,6 +58,12 @@ impl Trainer {
         let (weights, moments) = (self.model.padded(), &train.moments);
         HEAD.save(&mut slices, arrays, weights, moments, parameters)
             .await?;
+        let state = self.model.state_count();
+        if state > parameters {
+            let count = (state - parameters) as u64;
+            let values = self.engine.read(weights, parameters as u64, count).await?;
+            arrays.array(RUNNING, &values)?;
+        }
         // The next evaluation reports the length of this gradient.
         let gradient = &train.gradients.parameters;
         arrays
@@ -64,7 +72,7 @@ impl Trainer {
         let kept = self.kept.state;
         if kept.is_some() {
             arrays
-                .vector(KEPT, &mut slices, &self.kept.weights, parameters)
+                .vector(KEPT, &mut slices, &self.kept.weights, state)
                 .await?;
         }
         let stride = stride(self.model.embedding_size());
@@ -96,6 +104,17 @@ impl Trainer {
         })
     }
 
+    /// Restores running means and variances, if there are any.
+    async fn restore_running(&mut self, arrays: &ArrayReader<'_>) -> Result<()> {
+        let (learned, state) = (self.model.parameter_count(), self.model.state_count());
+        if state == learned {
+            return Ok(());
+        }
+        let values: Vec<f32> = arrays.exactly(RUNNING, state - learned)?;
+        let weights = self.model.parameters_mut();
+        self.engine.upload(weights, learned as u64, &values).await
+    }
+
     /// Restores a saved state, in a trainer of the same data and settings that has done nothing yet.
     ///
     /// # Errors
@@ -119,13 +138,16 @@ impl Trainer {
         let (weights, moments) = (self.model.parameters_mut(), &mut train.moments);
         HEAD.restore(&engine, arrays, weights, moments, parameters)
             .await?;
+        self.restore_running(arrays).await?;
+        let state = self.model.state_count();
+        let train = &mut self.train;
         let gradient = &mut train.gradients.parameters;
         arrays
             .vector(GRADIENT, &engine, gradient, parameters)
             .await?;
         if kept.is_some() {
             let weights = &mut self.kept.weights;
-            arrays.vector(KEPT, &engine, weights, parameters).await?;
+            arrays.vector(KEPT, &engine, weights, state).await?;
         }
         self.kept.state = kept;
         let stride = stride(self.model.embedding_size());

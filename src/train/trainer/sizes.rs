@@ -14,6 +14,7 @@ use crate::kernels::triplet_margin::{self, OWNERS, TERMS, part_stride};
 use crate::kernels::{MOST_STEPS, stride};
 use crate::mining::row_pass::{BlockSizes, RowPass};
 use crate::mining::row_work::RowWork;
+use crate::model::architecture::Architecture;
 use crate::model::optimizer::Held;
 use crate::model::proxies::ProxySpec;
 use crate::rules::config::TrainConfig;
@@ -33,7 +34,7 @@ const UPLOAD_BYTES_PER_ROW: usize = 4 + size_of::<Row>();
 /// Sizes that the plan and the loop share.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sizes {
-    pub(super) widths: Vec<usize>,
+    pub(super) architecture: Architecture,
     pub(super) batch: usize,
     /// Rows of a batch that go through the head at once: all, or whole segments of those that a weight gradient is summed in.
     pub(super) chunk: usize,
@@ -119,6 +120,7 @@ impl Sizes {
                 self.path == MiningMethod::Rows && self.work != RowWork::Pairs,
             ),
         ];
+        files.extend(self.architecture.kernels());
         files.extend(
             others
                 .iter()
@@ -136,7 +138,7 @@ impl Sizes {
         sampler: &Batches,
     ) -> Result<Self> {
         let (inputs, outputs) = (dataset.features.dim(), config.embedding_size);
-        let widths = [&[inputs], &config.hidden_layers[..], &[outputs]].concat();
+        let architecture = Architecture::of(inputs, config);
         let batch = config.batch_size;
         let memory = config.memory().max(batch);
         let evaluation = searched.iter().map(|rows| {
@@ -164,7 +166,7 @@ impl Sizes {
         let mut all = with_memory.iter().chain(&alone);
         all.try_for_each(|blocks| RowPass::check_draws(work, blocks.positives))?;
         Ok(Self {
-            widths,
+            architecture,
             batch,
             chunk: batch,
             memory,
@@ -267,19 +269,14 @@ impl Sizes {
         2.0 * rows as f64 * references as f64 * self.stride() as f64
     }
 
-    /// Widths of the hidden layers.
-    pub(super) fn hidden_widths(&self) -> &[usize] {
-        &self.widths[1..self.widths.len() - 1]
-    }
-
     /// Floats from one row of embeddings to the next.
     pub(super) fn stride(&self) -> usize {
-        stride(self.widths.last().copied().unwrap_or(0))
+        stride(self.architecture.embedding_size())
     }
 
     /// Floating-point operations of one row's forward pass through the head.
     pub(super) fn forward_operations(&self) -> f64 {
-        let layers = self.widths.windows(2);
+        let layers = self.architecture.widths.windows(2);
         layers.map(|pair| 2.0 * (pair[0] * pair[1]) as f64).sum()
     }
 }

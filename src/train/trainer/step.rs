@@ -75,7 +75,7 @@ impl Trainer {
         // The first rows last: the backward pass begins with them, and finds their activations.
         for rows in self.setup.sizes.chunks().rev() {
             self.stage(slices, place, &rows).await?;
-            slices.reserve(STEP_DISPATCHES + of_a_block).await?;
+            slices.reserve(self.step_dispatches() + of_a_block).await?;
             let first = self.first_of(place, &rows);
             let train = &mut self.train;
             self.model.embed_and_store(
@@ -100,6 +100,11 @@ impl Trainer {
             proxies.prepare(slices.commands(), &mut self.train.gradients.status);
         }
         Ok(())
+    }
+
+    /// Upper bound of the dispatches of a step outside of mining.
+    fn step_dispatches(&self) -> u32 {
+        STEP_DISPATCHES + self.setup.sizes.architecture.dispatches()
     }
 
     /// Features are brought to the engine chunk by chunk, not batch by batch.
@@ -252,7 +257,7 @@ impl Trainer {
                 let forward = self.setup.sizes.forward_operations();
                 slices.recorded(before * forward).await?;
                 self.stage(slices, place, &rows).await?;
-                slices.reserve(STEP_DISPATCHES).await?;
+                slices.reserve(self.step_dispatches()).await?;
                 self.model.activate(
                     slices.commands(),
                     place.step,
@@ -282,7 +287,7 @@ impl Trainer {
         place: Place<'_>,
         drawn: &Drawn,
     ) -> Result<()> {
-        slices.reserve(STEP_DISPATCHES).await?;
+        slices.reserve(self.step_dispatches()).await?;
         let (commands, train) = (slices.commands(), &mut self.train);
         let count = self.setup.sizes.batch;
         let stride = stride(self.model.embedding_size());
@@ -350,6 +355,8 @@ impl Trainer {
             report_first,
             report,
         );
+        let batch = self.setup.sizes.batch;
+        self.model.follow(commands, batch, &train.hidden, status);
         if let Some(proxies) = proxies {
             proxies.learn(commands, &rule, clip, status, report_first, report);
         }

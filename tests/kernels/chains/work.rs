@@ -2,6 +2,7 @@
 
 use nearfar::kernels::draw::{self, Drawing, Draws};
 use nearfar::kernels::gemm::{self, Input, Layer, OutputGradient};
+use nearfar::kernels::norm::{Norm, NormLayer};
 use nearfar::kernels::normalize::{self, Bank, Slots};
 use nearfar::kernels::ranks::{self, Inputs, LabelBits, NO_ID};
 use nearfar::kernels::row_loss::{self, Centers, ExtraInput, Form, Multiplicity, RowCost};
@@ -11,10 +12,10 @@ use nearfar::kernels::triplet_loss::{self, Weighing};
 use nearfar::kernels::triplet_margin::{self, Kind, Rule};
 use nearfar::kernels::triplets::{self, Band, Batch, CELL};
 use nearfar::kernels::{
-    drift, dropout, embed, gather, hardest, knn, optimizer, pair_counts, pair_gradient, peaks,
-    row_weights, similarities,
+    drift, dropout, embed, gather, gelu, hardest, knn, norm, optimizer, pair_counts, pair_gradient,
+    peaks, row_weights, similarities,
 };
-use nearfar::{Commands, DeviceVec, Distance, Engine};
+use nearfar::{Activation, Commands, DeviceVec, Distance, Engine};
 
 use super::super::common::output;
 use super::{Data, MOST_STEPS, STRIDE};
@@ -72,6 +73,7 @@ impl Work<'_> {
             outputs: 256,
             weights: 0,
             relu: true,
+            of_relu: true,
         };
         let last = Layer {
             inputs: 256,
@@ -92,6 +94,35 @@ impl Work<'_> {
             256,
             &mut y,
         );
+        gelu::forward(commands, rows * 256, &x, &mut y);
+        gelu::backward(commands, rows * 256, &x, &mut y);
+        for norm in [Norm::LayerNorm, Norm::BatchNorm] {
+            let norm = NormLayer {
+                norm,
+                width: 256,
+                stride: 256,
+                gain: 0,
+                running: 0,
+                activation: Activation::Gelu,
+            };
+            let (moments, g) = (Some(&mut mean), &mut gradients);
+            norm::forward(commands, &norm, rows, &x, &parameters, moments, &mut y);
+            norm::forward(commands, &norm, rows, &x, &parameters, None, &mut y);
+            let s = &mut status;
+            norm::backward(
+                commands,
+                &norm,
+                rows,
+                false,
+                &x,
+                &parameters,
+                &norms,
+                &mut y,
+                g,
+                s,
+            );
+            norm::follow(commands, &norm, rows, &norms, s, &mut mean);
+        }
         for shape in Shape::ALL {
             let input = Input {
                 values: &x,
