@@ -23,12 +23,14 @@ pub mod row_loss;
 pub mod row_weights;
 pub mod select;
 pub mod similarities;
+pub mod stored;
 pub mod tile;
 pub mod triplet_loss;
 pub mod triplet_margin;
 pub mod triplets;
 
 pub use distance::Distance;
+pub use stored::Precision;
 
 use pulp::{Arch, Simd, WithSimd};
 

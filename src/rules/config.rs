@@ -14,7 +14,7 @@ pub use choices::{InitialWeights, Split, Standardize};
 use crate::base::error::{Error, Result};
 use crate::base::order;
 use crate::base::quote::{cut, quoted};
-use crate::cpu::Distance;
+use crate::cpu::{Distance, Precision};
 use crate::rules::losses::Loss;
 use crate::rules::miners::Miner;
 use crate::rules::mining_rule::MiningRule;
@@ -97,6 +97,8 @@ pub struct TrainConfig {
     pub memory_size: usize,
     /// The first step that uses the memory; until then nothing is stored and the loss sees the batch alone.
     pub memory_start_step: u64,
+    /// Precision in which the memory holds its rows: `f16` halves its bytes. What is computed from them is `f32` in any case.
+    pub memory_precision: Precision,
     /// Subtracts the mean gradient of a batch, with respect to the unit embeddings, from that of each row while a memory is in use.
     /// The mean moves all embeddings the same way, away from the stored ones, and separates no classes.
     pub center_gradient: bool,
@@ -154,6 +156,7 @@ impl Default for TrainConfig {
             sampler: Sampler::default(),
             memory_size: 1024,
             memory_start_step: 0,
+            memory_precision: Precision::F32,
             center_gradient: false,
             distance: Distance::Cosine,
             miner_distance: None,
@@ -501,6 +504,14 @@ impl TrainConfig {
             sampler,
             ..self.clone()
         })
+    }
+
+    /// Precision of the rows of the memory; of a batch alone nothing is halved, as it learns.
+    pub(crate) fn precision_of_memory(&self) -> Precision {
+        match self.memory() {
+            0 => Precision::F32,
+            _ => self.memory_precision,
+        }
     }
 
     /// The settings as JSON that can be looked into.

@@ -130,6 +130,8 @@ struct LastStep {
     first: usize,
     slots: Slots,
     references: usize,
+    /// The references are the batch itself.
+    alone: bool,
 }
 
 impl Trainer {
@@ -173,9 +175,8 @@ impl Trainer {
         setup.sizes = sizes;
         let sizes = &setup.sizes;
         let files = sizes.kernels(&config);
-        engine
-            .prepare(kernels::used_of(engine.info(), &files))
-            .await?;
+        let used = kernels::used_of(engine.info(), &files, sizes.precision);
+        engine.prepare(used).await?;
         let mut workspace = engine.workspace("training", &plan, sizes.advice()).await?;
         let weights = EmbeddingModel::initial_weights(&sizes.widths, config.seed);
         let model =
@@ -193,7 +194,8 @@ impl Trainer {
         )
         .await?;
         let classes = dataset.class_names.len();
-        let mut memory = CrossBatchMemory::new(&mut workspace, sizes.memory, classes);
+        let mut memory =
+            CrossBatchMemory::new(&mut workspace, sizes.precision, sizes.memory, classes);
         if config.memory() == 0 || config.memory_start_step > 0 {
             memory.reset(sizes.batch);
         }
@@ -412,6 +414,7 @@ impl Trainer {
             first: (steps - 1) % steps_per_upload * batch,
             slots: last.slots,
             references: last.references,
+            alone: last.alone,
         }
     }
 

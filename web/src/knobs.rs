@@ -5,6 +5,7 @@
 
 mod learning;
 
+use nearfar::kernels::stored::Precision;
 use nearfar::{Distance, Loss, Miner, Sampler, Strategy, TypeOfTriplets};
 
 pub(crate) use learning::LEARNING;
@@ -404,6 +405,13 @@ pub(crate) const MORE: [Knob; 41] = [
         pml: "",
         help: "Leaves the memory off until this step: the first embeddings soon go stale. 0 uses it from the start.",
         entry: Entry::Number("10"),
+    },
+    Knob {
+        key: "memory_precision",
+        label: "Memory's numbers",
+        pml: "",
+        help: "The precision in which the memory holds its rows. f16 halves its bytes, and rounds each number by at most 1/2048 of it; everything else is computed in f32.",
+        entry: Entry::Choice(&Precision::ALL),
     },
     Knob {
         key: "center_gradient",

@@ -175,7 +175,7 @@ impl Evaluator {
     fn operands(&mut self) -> (Inputs<'_>, &mut Scratch) {
         let inputs = Inputs {
             anchors: &self.queries,
-            references: &self.references,
+            references: (&self.references).into(),
             batch: &self.batch,
             tags: &self.tags,
         };

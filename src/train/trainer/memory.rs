@@ -315,7 +315,7 @@ impl Sizes {
             plan = Boundary::plan(plan, self.held.moments);
         }
         plan = Clipping::plan(plan, &self.held, self.learned(parameters));
-        plan = CrossBatchMemory::plan(plan, self.memory, dim);
+        plan = CrossBatchMemory::plan(plan, self.precision, self.memory, dim);
         plan = plan.with::<Row>(Purpose::Ranks, "train.rows", steps * batch);
         let both: Vec<Blocks> = self.all_blocks().copied().collect();
         plan = self.plan_mining(plan, &both);

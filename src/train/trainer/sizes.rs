@@ -10,6 +10,7 @@ use crate::data::{Dataset, Sides};
 use crate::judge::linear::{LinearMap, Unfit};
 use crate::kernels::pair_counts::PAIRS;
 use crate::kernels::ranks::{Block, Row, SEGMENT};
+use crate::kernels::stored::Precision;
 use crate::kernels::triplet_margin::{self, OWNERS, TERMS, part_stride};
 use crate::kernels::{MOST_STEPS, stride};
 use crate::mining::row_pass::{BlockSizes, RowPass};
@@ -38,6 +39,8 @@ pub(super) struct Sizes {
     /// Rows of a batch that go through the head at once: all, or whole segments of those that a weight gradient is summed in.
     pub(super) chunk: usize,
     pub(super) memory: usize,
+    /// Precision of the memory's rows.
+    pub(super) precision: Precision,
     /// Blocks of anchors in steps with the memory, and in steps with the batch alone; `None` if a run has no such step.
     pub(super) with_memory: Option<Blocks>,
     pub(super) alone: Option<Blocks>,
@@ -168,6 +171,7 @@ impl Sizes {
             batch,
             chunk: batch,
             memory,
+            precision: config.precision_of_memory(),
             with_memory,
             alone,
             alone_if_scarce,

@@ -162,7 +162,7 @@ impl Trainer {
                 shape: Shape::of(self.engine.info(), rows),
                 inputs: Inputs {
                     anchors: &train.embedded.unit,
-                    references: &self.memory.bank.rows,
+                    references: self.memory.references(drawn.alone, &train.embedded.unit),
                     batch: &train.batch,
                     tags: &self.memory.bank.tags,
                 },
@@ -218,7 +218,7 @@ impl Trainer {
         let sizes = &self.setup.sizes;
         let rows = Inputs {
             anchors: &embedded.unit,
-            references: &self.memory.bank.rows,
+            references: self.memory.references(drawn.alone, &embedded.unit),
             batch,
             tags: &self.memory.bank.tags,
         };
@@ -385,7 +385,7 @@ impl<'a> Compared<'a> {
         match (rule.operands(), proxies) {
             (Operands::RowsWithProxies, Some(proxies)) => Self {
                 inputs: Inputs {
-                    references: &proxies.unit,
+                    references: (&proxies.unit).into(),
                     tags: &proxies.tags,
                     ..rows
                 },
