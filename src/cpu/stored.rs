@@ -71,6 +71,14 @@ impl<'a> Rows<'a> {
         }
     }
 
+    /// Copies floats from the float `first` on.
+    pub(super) fn copy(self, first: usize, to: &mut [f32]) {
+        match self {
+            Self::F32(rows) => to.copy_from_slice(&rows[first..][..to.len()]),
+            Self::F16(words) => unpack(&words[first / 2..][..to.len() / 2], to),
+        }
+    }
+
     /// The rows at these places one after the other in `buffer`, if they are not floats: else all rows, and the places.
     pub(super) fn at<'b>(
         self,

@@ -44,6 +44,7 @@ const OF_F16: &str = "_f16";
 /// Every kernel there is.
 pub static ALL: &[&Kernel] = &[
     &gather::GATHER,
+    &gather::GATHER_F16,
     &gather::SCATTER,
     &gemm::FORWARD,
     &gemm::FORWARD_TILE,

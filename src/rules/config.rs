@@ -80,6 +80,9 @@ pub struct TrainConfig {
     pub validation_fraction: f64,
     /// Scaling of features to mean 0 and standard deviation 1 before anything else reads them.
     pub standardize: Standardize,
+    /// Precision in which the run holds its scaled features: `f16` halves their bytes. Training, and scores of raw rows, read what was
+    /// stored.
+    pub feature_precision: Precision,
     /// Widths of the hidden layers, none to six; none is a linear head.
     pub hidden_layers: Vec<usize>,
     /// The chance of an output of a hidden layer to be dropped in a step, as `torch.nn.Dropout` does after each ReLU; below 1.
@@ -148,6 +151,7 @@ impl Default for TrainConfig {
             test_fraction: 0.2,
             validation_fraction: 0.2,
             standardize: Standardize::Auto,
+            feature_precision: Precision::F32,
             hidden_layers: vec![256],
             dropout: 0.0,
             embedding_size: 64,

@@ -64,6 +64,10 @@ pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
             literal(&(config.precision_of_memory() == Precision::F16).into()),
         ),
         ("SCALING", literal(&scaling)),
+        (
+            "FEATURES_ARE_HALF",
+            literal(&(config.feature_precision == Precision::F16).into()),
+        ),
         ("CENTER_GRADIENT", literal(&config.center_gradient.into())),
         (
             "DECIMAL",
@@ -434,6 +438,7 @@ mod tests {
                 &["memory_precision=f16"],
                 "MEMORY, MEMORY_START, MEMORY_IS_HALF = 1024, 0, True\n",
             ),
+            (&["feature_precision=f16"], "FEATURES_ARE_HALF = True\n"),
             (
                 &["memory_precision=f16", "memory_size=0"],
                 "MEMORY, MEMORY_START, MEMORY_IS_HALF = 0, 0, False\n",

@@ -42,6 +42,8 @@ MEMORY, MEMORY_START, MEMORY_IS_HALF = @MEMORY@, @MEMORY_START@, @MEMORY_IS_HALF
 # Features are centred, as the training rows have them, and divided by their own standard deviation ("columns"), or all by the root of
 # their mean variance ("common"), or taken as they come (None).
 SCALING = @SCALING@
+# Whether scaled features are rounded to half precision.
+FEATURES_ARE_HALF = @FEATURES_ARE_HALF@
 # Whether the mean gradient of a batch is taken off that of each row while there is a memory. PML has no such option.
 CENTER_GRADIENT = @CENTER_GRADIENT@
 FROM_LDA = @FROM_LDA@
@@ -334,6 +336,8 @@ def main():
         if not asked.fresh:
             fold(model, shift, scale, back=True)
         x = (x - shift) * scale
+    if FEATURES_ARE_HALF:
+        x = x.half().float()
     model, x, y = model.to(device), x.to(device), y.to(device)
     head = torch.nn.parallel.DistributedDataParallel(model) if WORLD > 1 else model
     # Proxies are of the classes that train.

@@ -175,7 +175,7 @@ impl Trainer {
         setup.sizes = sizes;
         let sizes = &setup.sizes;
         let files = sizes.kernels(&config);
-        let used = kernels::used_of(engine.info(), &files, sizes.precision);
+        let used = kernels::used_of(engine.info(), &files, sizes.least_precision());
         engine.prepare(used).await?;
         let mut workspace = engine.workspace("training", &plan, sizes.advice()).await?;
         let weights = EmbeddingModel::initial_weights(&sizes.widths, config.seed);
@@ -190,6 +190,7 @@ impl Trainer {
             &mut workspace,
             &dataset,
             &scaling.scaling,
+            sizes.features,
             resident,
         )
         .await?;

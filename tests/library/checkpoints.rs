@@ -28,7 +28,7 @@ const SMALL: [&str; 9] = [
 ];
 
 /// Runs that hold every kind of state at least once.
-const CASES: [(&str, &[&str]); 23] = [
+const CASES: [(&str, &[&str]); 24] = [
     ("ranks with memory", &[]),
     (
         "a memory that begins later, m rows of a class",
@@ -149,6 +149,7 @@ const CASES: [(&str, &[&str]); 23] = [
             "miner.name=none",
         ],
     ),
+    ("features in half precision", &["feature_precision=f16"]),
 ];
 
 fn dataset() -> Rc<Dataset> {

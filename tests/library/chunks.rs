@@ -21,9 +21,10 @@ const LARGE: [&str; 4] = [
 ];
 
 /// A loss of each kind, with and without a memory, and dropout.
-const CASES: [(&str, &[&str]); 8] = [
+const CASES: [(&str, &[&str]); 9] = [
     ("triplets with a memory", &[]),
     ("a memory in half precision", &["memory_precision=f16"]),
+    ("features in half precision", &["feature_precision=f16"]),
     ("triplets of the batch alone", &["memory_size=0"]),
     ("a memory that begins later", &["memory_start_step=1"]),
     (

@@ -171,6 +171,7 @@ fn by_chance(rng: &mut Rng) -> Vec<String> {
         ("memory_size", &["0", "60", "64", "500"]),
         ("memory_start_step", &["0", "2"]),
         ("memory_precision", &["f32", "f16"]),
+        ("feature_precision", &["f32", "f16"]),
         (
             "hidden_layers",
             &["[]", "[5]", "[16,9]", "[64]", "[9,8,7,6,9,8]"],

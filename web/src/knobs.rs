@@ -421,6 +421,13 @@ pub(crate) const MORE: [Knob; 41] = [
         entry: Entry::Choice(&OFF_ON),
     },
     Knob {
+        key: "feature_precision",
+        label: "Features' numbers",
+        pml: "",
+        help: "The precision in which the run holds the features, once scaled. f16 halves their bytes, and rounds each number by at most 1/2048 of it; scores of the raw rows are those of the rounded numbers. Numbers above 65504 are refused.",
+        entry: Entry::Choice(&Precision::ALL),
+    },
+    Knob {
         key: "split",
         label: "Split",
         pml: "",

@@ -281,7 +281,7 @@ impl Evaluator {
                 };
                 let places: Vec<u32> = jobs.iter().map(place).collect();
                 slices.upload(&mut self.numbers, 0, &places).await?;
-                let (from, numbers) = (&self.references, &self.numbers);
+                let (from, numbers) = ((&self.references).into(), &self.numbers);
                 let (count, stride) = (places.len(), stride(dim));
                 gather::gather(
                     slices.commands(),

@@ -292,8 +292,9 @@ impl Sizes {
         let parameters = EmbeddingModel::parameters(&self.widths);
         let mut plan = FeatureStore::plan(
             MemoryPlan::default(),
+            self.features,
             if resident { dataset.rows() } else { 0 },
-            staged.max(TILE_ROWS),
+            [staged.max(TILE_ROWS), self.chunk],
             dataset.features.dim(),
         );
         plan = EmbeddingModel::plan(plan, MODEL, &self.widths);

@@ -77,6 +77,7 @@ impl Trainer {
             self.stage(slices, place, &rows).await?;
             slices.reserve(STEP_DISPATCHES + of_a_block).await?;
             let first = self.first_of(place, &rows);
+            self.features.bring(slices.commands(), first, rows.len());
             let train = &mut self.train;
             self.model.embed_and_store(
                 slices.commands(),
@@ -253,6 +254,7 @@ impl Trainer {
                 slices.recorded(before * forward).await?;
                 self.stage(slices, place, &rows).await?;
                 slices.reserve(STEP_DISPATCHES).await?;
+                self.features.bring(slices.commands(), first, rows.len());
                 self.model.activate(
                     slices.commands(),
                     place.step,

@@ -6,7 +6,7 @@ use nearfar::kernels::normalize::{self, Bank, Slots};
 use nearfar::kernels::ranks::{self, Inputs, LabelBits, NO_ID};
 use nearfar::kernels::row_loss::{self, Centers, ExtraInput, Form, Multiplicity, RowCost};
 use nearfar::kernels::select::{self, Counted, Keep, Kept, Selection, Side};
-use nearfar::kernels::stored::{Precision, StoredRows};
+use nearfar::kernels::stored::{Precision, Stored, StoredRows};
 use nearfar::kernels::tile::Shape;
 use nearfar::kernels::triplet_loss::{self, Weighing};
 use nearfar::kernels::triplet_margin::{self, Kind, Rule};
@@ -63,6 +63,7 @@ impl Work<'_> {
     pub(super) fn head(&mut self) {
         let rows = self.data.rows;
         let (x, chosen, parameters) = (self.buffer(), self.buffer(), self.buffer());
+        let halves = self.buffer();
         let (mut y, mut gradients, mut status) = (self.buffer(), self.buffer(), self.buffer());
         let (mut dx, batch, mut norms) = (self.buffer(), self.buffer(), self.buffer());
         let mut bank = Bank {
@@ -92,7 +93,9 @@ impl Work<'_> {
             ..hidden
         };
         let commands = &mut self.commands;
-        gather::gather(commands, &x, &chosen, 0, rows, STRIDE, &mut y);
+        for known in [Stored::F32(&x), Stored::F16(&halves)] {
+            gather::gather(commands, known, &chosen, 0, rows, STRIDE, &mut y);
+        }
         gather::scatter(commands, &x, &chosen, rows, STRIDE, &mut y);
         dropout::drop(
             commands,
