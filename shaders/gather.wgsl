@@ -3,6 +3,8 @@
 //   batch[i] = features[rows[first + i]]
 //   batch[rows[first + i]] = features[i]
 //
+// `features` are stored as stored_f32.wgsl or stored_f16.wgsl says, which comes first.
+//
 // gather    one invocation per 4 floats   batch
 // scatter   one invocation per 4 floats   batch
 
@@ -15,7 +17,7 @@ struct Params {
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
-@group(0) @binding(1) var<storage, read> features: array<vec4f>;
+@group(0) @binding(1) var<storage, read> features: array<Stored>;
 @group(0) @binding(2) var<storage, read> rows: array<u32>;
 @group(0) @binding(3) var<storage, read_write> batch: array<vec4f>;
 
@@ -30,7 +32,7 @@ fn gather(
     return;
   }
   let row = rows[params.first + i / params.stride];
-  batch[i] = features[row * params.stride + i % params.stride];
+  batch[i] = floats(features[row * params.stride + i % params.stride]);
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
@@ -44,5 +46,5 @@ fn scatter(
     return;
   }
   let row = rows[params.first + i / params.stride];
-  batch[row * params.stride + i % params.stride] = features[i];
+  batch[row * params.stride + i % params.stride] = floats(features[i]);
 }

@@ -33,7 +33,7 @@ struct Params {
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> anchors: array<vec4f>;     // unit rows of the queries
-@group(0) @binding(2) var<storage, read> references: array<vec4f>;  // unit rows of the chunk
+@group(0) @binding(2) var<storage, read> references: array<Stored>;  // unit rows of the chunk
 @group(0) @binding(3) var<storage, read> asked: array<vec4u>;       // (own id, similarity's bits and id of `after`, 0)
 @group(0) @binding(4) var<storage, read_write> kept: array<vec2u>;  // [rows, k], (similarity's bits, id)
 @group(0) @binding(4) var<storage, read> kept_before: array<vec2u>;      // the same, during a look
@@ -101,10 +101,10 @@ fn quad(row: u32, at: vec4u) -> mat4x4f {
     var p2 = vec4f();
     var p3 = vec4f();
     for (var k = start; k < min(start + BLOCK, params.stride); k++) {
-      let b0 = references[at.x + k];
-      let b1 = references[at.y + k];
-      let b2 = references[at.z + k];
-      let b3 = references[at.w + k];
+      let b0 = floats(references[at.x + k]);
+      let b1 = floats(references[at.y + k]);
+      let b2 = floats(references[at.z + k]);
+      let b3 = floats(references[at.w + k]);
       let x = vec4f(b0.x, b1.x, b2.x, b3.x);
       let y = vec4f(b0.y, b1.y, b2.y, b3.y);
       let z = vec4f(b0.z, b1.z, b2.z, b3.z);

@@ -7,7 +7,8 @@
 //
 // normalize   one workgroup a row   unit[first + row]
 // in_place    one workgroup a row   raw[first + row]
-// store       one workgroup a row   raw[row], norms[row], and its copy in the memory: bank, tags[slot] = (label, id)
+// store       one workgroup a row   raw[before + row] from raw[row], norms[before + row], and its copy in the memory: bank,
+//                                   tags[slot] = (label, id); `before` is 0, or at least the number of rows
 // measure     one workgroup a row   unit[row], norms[row]
 // backward    one workgroup a row   gradient[row] in place, and if scale is not 0 this row's term of the loss
 //
@@ -27,7 +28,8 @@ struct Params {
   report: u32,       // where this step's report begins
   scale: f32,        // what <gradient, unit> counts for in a row's term of the loss; 0: no term is touched
   divisor: f32,      // of the gradient; 0: the active triplets in the report
-  centered: u32,      // whether the mean of the batch's gradients is taken off each
+  before: u32,       // in store: rows of the batch before these
+  centered: u32,     // whether the mean of the batch's gradients is taken off each
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -43,7 +45,7 @@ struct Params {
 
 // In store only.
 @group(0) @binding(2) var<storage, read> batch: array<vec4u>;  // (label, ..) of each row
-@group(0) @binding(5) var<storage, read_write> bank: array<vec4f>;
+@group(0) @binding(5) var<storage, read_write> bank: array<Stored>;
 @group(0) @binding(6) var<storage, read_write> tags: array<vec2u>;
 
 // In backward only.
@@ -145,15 +147,16 @@ fn store(
     return;
   }
   let norm = length_in_place(row * params.stride, lane);
-  let slot = (params.cursor + row) % params.capacity;
+  let own = params.before + row;
+  let slot = (params.cursor + own) % params.capacity;
   for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {
     let v = raw[row * params.stride + k] / max(norm, 1e-12);
-    raw[row * params.stride + k] = v;
-    bank[slot * params.stride + k] = v;
+    raw[own * params.stride + k] = v;
+    bank[slot * params.stride + k] = stored(v);
   }
   if lane == 0u {
-    tags[slot] = vec2u(batch[params.first + row].x, params.first_id + row);
-    note_length(row, norm);
+    tags[slot] = vec2u(batch[params.first + own].x, params.first_id + own);
+    note_length(own, norm);
   }
 }
 

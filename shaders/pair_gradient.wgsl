@@ -25,7 +25,7 @@ struct Params {
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
-@group(0) @binding(1) var<storage, read> rows: array<vec4f>;     // the references in anchors, the anchors in references
+@group(0) @binding(1) var<storage, read> rows: array<Stored>;    // the references in anchors, the anchors in references
 @group(0) @binding(2) var<storage, read> weights: array<f32>;    // [rows, width]
 @group(0) @binding(3) var<storage, read_write> gradient: array<vec4f>;
 
@@ -41,7 +41,7 @@ fn of_segment(row: u32, k: u32, start: u32, end: u32) -> vec4f {
   for (var r = start; r < min(start + SEGMENT, end); r++) {
     let weight = weights[row * params.width + r];
     if weight != 0.0 {
-      sum = fma(vec4f(weight), rows[r * params.stride + k], sum);
+      sum = fma(vec4f(weight), floats(rows[r * params.stride + k]), sum);
     }
   }
   return sum;
@@ -123,7 +123,7 @@ fn references(
     for (var row = start; row < min(start + SEGMENT, params.rows); row++) {
       let weight = weights[row * params.width + reference];
       if weight != 0.0 {
-        sum = fma(vec4f(weight), rows[(params.first_row + row) * params.stride + k], sum);
+        sum = fma(vec4f(weight), floats(rows[(params.first_row + row) * params.stride + k]), sum);
       }
     }
     total += sum;

@@ -51,7 +51,7 @@ struct Params {
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> anchors: array<vec4f>;
-@group(0) @binding(2) var<storage, read> references: array<vec4f>;
+@group(0) @binding(2) var<storage, read> references: array<Stored>;
 @group(0) @binding(3) var<storage, read> batch: array<vec4u>;  // (label, id, offset, positives) of each row
 @group(0) @binding(4) var<storage, read> tags: array<vec2u>;   // (label, id) of each reference
 @group(0) @binding(5) var<storage, read_write> thresholds: array<vec2u>;  // (similarity's bits, id)

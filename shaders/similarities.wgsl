@@ -19,7 +19,7 @@ struct Params {
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> anchors: array<vec4f>;
-@group(0) @binding(2) var<storage, read> references: array<vec4f>;
+@group(0) @binding(2) var<storage, read> references: array<Stored>;
 @group(0) @binding(3) var<storage, read_write> similarities: array<f32>;  // [rows, width]
 
 fn place(i: u32) -> u32 {

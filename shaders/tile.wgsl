@@ -9,6 +9,8 @@
 // Workgroups of `tile` that follow each other take the same references with one stretch of rows after the other: references are
 // many more than a cache holds, the rows of a block are not. Strips go the other way round: llvmpipe gains nothing by this.
 //
+// References are stored as stored_f32.wgsl or stored_f16.wgsl says, which comes first of all.
+//
 // The pass has `params` (first_row, rows, references: number of references it visits, stride), `anchors`, `references`;
 // `place(i)`, the place of the i-th reference of its visit; and `take(row, i, s)`, which gets a row of the block and its
 // similarities `s` to the references `i` of the visit. Rows and references past the end are its own to leave out.
@@ -37,7 +39,7 @@ fn similarity(row: u32, reference: u32) -> f32 {
   for (var start = 0u; start < params.stride; start += BLOCK) {
     var part = 0.0;
     for (var k = start; k < min(start + BLOCK, params.stride); k++) {
-      part = chain(anchors[row * params.stride + k], references[reference * params.stride + k], part);
+      part = chain(anchors[row * params.stride + k], floats(references[reference * params.stride + k]), part);
     }
     s += part;
   }
@@ -98,10 +100,10 @@ fn strip(
     var p6 = vec4f();
     var p7 = vec4f();
     for (var k = start; k < min(start + BLOCK, params.stride); k++) {
-      let b0 = references[r0 + k];
-      let b1 = references[r1 + k];
-      let b2 = references[r2 + k];
-      let b3 = references[r3 + k];
+      let b0 = floats(references[r0 + k]);
+      let b1 = floats(references[r1 + k]);
+      let b2 = floats(references[r2 + k]);
+      let b3 = floats(references[r3 + k]);
       let x = vec4f(b0.x, b1.x, b2.x, b3.x);
       let y = vec4f(b0.y, b1.y, b2.y, b3.y);
       let z = vec4f(b0.z, b1.z, b2.z, b3.z);
@@ -182,8 +184,8 @@ fn tile(
     let k = start + deep;
     if k < params.stride {
       tile_rows[deep][stretch][to] = anchors[from_row + k];
-      tile_references[deep][0u][stretch][to] = references[from_near + k];
-      tile_references[deep][1u][stretch][to] = references[from_far + k];
+      tile_references[deep][0u][stretch][to] = floats(references[from_near + k]);
+      tile_references[deep][1u][stretch][to] = floats(references[from_far + k]);
     }
     workgroupBarrier();  // this step is there
     for (var h = 0u; h < DEPTH; h++) {

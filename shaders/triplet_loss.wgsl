@@ -59,7 +59,7 @@ struct Params {
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
-@group(0) @binding(1) var<storage, read> references: array<vec4f>;
+@group(0) @binding(1) var<storage, read> references: array<Stored>;
 @group(0) @binding(1) var<storage, read> list: array<vec2u>;     // [rows, places]: how many, then (positive, negative), in drawn
 @group(0) @binding(1) var<storage, read_write> times: array<atomic<u32>>;  // [rows, width], in count
 @group(0) @binding(2) var<storage, read> values: array<f32>;     // [rows, width]
@@ -109,7 +109,7 @@ fn chain(a: vec4f, b: vec4f, acc: f32) -> f32 {
 fn more(p: u32, n: u32, k: u32, acc: f32) -> f32 {
   let there = k < params.stride;
   let at = select(0u, k, there);
-  return chain(select(vec4f(), references[p + at], there), references[n + at], acc);
+  return chain(select(vec4f(), floats(references[p + at]), there), floats(references[n + at]), acc);
 }
 
 /// A partial sum of a similarity.

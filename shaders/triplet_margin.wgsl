@@ -188,7 +188,7 @@ fn similarities(first: u32, reference: u32) -> array<f32, OWNERS> {
     var p = vec4f();
     var q = vec4f();
     for (var k = start; k < min(start + BLOCK, params.stride); k++) {
-      let r = references[reference * params.stride + k];
+      let r = floats(references[reference * params.stride + k]);
       p.x = chain(anchors[a.x + k], r, p.x);
       p.y = chain(anchors[a.y + k], r, p.y);
       p.z = chain(anchors[a.z + k], r, p.z);
@@ -207,7 +207,7 @@ fn similarities(first: u32, reference: u32) -> array<f32, OWNERS> {
 /// Four components of a reference; behind the last comes a one, so that weights add up as components do.
 fn component(reference: u32, k: u32) -> vec4f {
   if k < params.stride {
-    return references[reference * params.stride + k];
+    return floats(references[reference * params.stride + k]);
   }
   return vec4f(1.0);
 }

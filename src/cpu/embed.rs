@@ -3,6 +3,7 @@
 use super::gemm::{self, Layer, Rows};
 use super::normalize::{self, Slots};
 use super::ranks::Row;
+use super::stored::RowsMut;
 
 /// Writes the unit embeddings of the rows of `batch` from `before` on to `unit` and to their slots of the memory, and their lengths
 /// before to `norms`.
@@ -24,5 +25,16 @@ pub fn embed_and_store(
     let unit = &mut unit[before * layer.outputs..];
     let slots = slots.after(before);
     gemm::forward(layer, batch.len(), Rows::from(x), parameters, unit);
-    normalize::store(layer.outputs, batch, slots, unit, norms, bank, tags, status);
+    let bank = RowsMut::F32(bank);
+    normalize::store(
+        layer.outputs,
+        batch,
+        0,
+        slots,
+        unit,
+        norms,
+        bank,
+        tags,
+        status,
+    );
 }

@@ -1,9 +1,11 @@
 //! Rows of a matrix, copied from or to places given by number.
 
-/// Copies row `rows[i]` of `features` to row `i` of `batch`; rows have `stride` floats.
-pub fn gather(features: &[f32], rows: &[u32], stride: usize, batch: &mut [f32]) {
+use super::stored::Rows;
+
+/// Copies row `rows[i]` of `features` to row `i` of `batch` as floats; rows have `stride` of them.
+pub fn gather(features: Rows<'_>, rows: &[u32], stride: usize, batch: &mut [f32]) {
     for (to, row) in batch.chunks_exact_mut(stride).zip(rows) {
-        to.copy_from_slice(&features[*row as usize * stride..][..stride]);
+        features.copy(*row as usize * stride, to);
     }
 }
 

@@ -68,7 +68,7 @@ pub fn pick(block: &Block, inputs: Slices<'_>, found: &mut [Hardest]) {
             .zip(found.chunks_mut(most));
         map(panels.collect(), |((anchors, rows), found)| {
             found.fill(Hardest::NONE);
-            for_segments(&chunk, inputs, anchors, |first, s| {
+            for_segments(&chunk, inputs, anchors, |first, _, s| {
                 for (s, [label, id]) in s.iter().zip(&inputs.tags[first..]) {
                     for ((s, row), found) in s.iter().zip(rows).zip(&mut *found) {
                         let candidate = [s.to_bits(), *id];

@@ -26,6 +26,7 @@ pub mod row_loss;
 pub mod row_weights;
 pub mod select;
 pub mod similarities;
+pub mod stored;
 pub mod tile;
 pub mod triplet_loss;
 pub mod triplet_margin;
@@ -33,6 +34,7 @@ pub mod triplets;
 
 pub use activation::{Activation, Norm};
 pub use distance::Distance;
+pub use stored::Precision;
 
 use pulp::{Arch, Simd, WithSimd};
 

@@ -2,6 +2,7 @@
 
 use super::parallel::{map, rows_of_a_part};
 use super::ranks::Row;
+use super::stored::RowsMut;
 use super::tile::dot;
 use super::triplet_margin::{TERMS, Total};
 use super::{add_scaled, wide};
@@ -68,24 +69,30 @@ pub fn norms(rows: &[f32], stride: usize, norms: &mut [f32], status: &mut [u32])
     }
 }
 
-/// Brings the rows of a batch, `unit`, to unit length, writes their lengths before to `norms`, and copies them into their slots.
+/// Brings the first rows of `unit` to unit length, as the rows of the batch from `before` on: writes them to their places in `unit`,
+/// their lengths before to `lengths`, and copies of them into their slots. `before` is 0, or at least the number of rows.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn store(
     stride: usize,
     batch: &[Row],
+    before: usize,
     slots: Slots,
     unit: &mut [f32],
     lengths: &mut [f32],
-    bank: &mut [f32],
+    mut bank: RowsMut<'_>,
     tags: &mut [[u32; 2]],
     status: &mut [u32],
 ) {
-    let unit = &mut unit[..batch.len() * stride];
-    norms(unit, stride, lengths, status);
+    let (batch, slots) = (&batch[before..], slots.after(before));
+    if before > 0 {
+        unit.copy_within(..batch.len() * stride, before * stride);
+    }
+    let unit = &mut unit[before * stride..][..batch.len() * stride];
+    norms(unit, stride, &mut lengths[before..], status);
     in_place(unit, stride);
     for (i, (unit, row)) in unit.chunks_exact(stride).zip(batch).enumerate() {
         let slot = (slots.cursor + i) % slots.capacity;
-        bank[slot * stride..][..stride].copy_from_slice(unit);
+        bank.store(slot * stride, unit);
         tags[slot] = [row.label, slots.first_id.wrapping_add(i as u32)];
     }
 }

@@ -4,6 +4,7 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::parallel::{map, rows_of_a_part};
 use super::ranks::Block;
+use super::stored::{Rows, unpack};
 use super::tile::{BLOCK, PANEL, STEP, add_block};
 use super::{SEGMENT, add_scaled};
 
@@ -12,7 +13,7 @@ pub fn anchor_gradient(
     block: &Block,
     width: usize,
     onto: bool,
-    references: &[f32],
+    references: Rows<'_>,
     weights: &[f32],
     gradient: &mut [f32],
 ) {
@@ -24,7 +25,8 @@ pub fn anchor_gradient(
         .zip(gradient.chunks_mut(most * stride));
     map(panels.collect(), |(weights, gradient)| {
         Arch::new().dispatch(AnchorGradient {
-            references: &references[..block.references * stride],
+            references,
+            count: block.references,
             stride,
             weights,
             width,
@@ -36,7 +38,9 @@ pub fn anchor_gradient(
 
 /// [`anchor_gradient`] for a few rows, [`SEGMENT`] at most.
 struct AnchorGradient<'a> {
-    references: &'a [f32],
+    references: Rows<'a>,
+    /// Number of references.
+    count: usize,
     stride: usize,
     weights: &'a [f32],
     width: usize,
@@ -56,17 +60,11 @@ impl WithSimd for AnchorGradient<'_> {
         for c in (0..stride).step_by(PANEL) {
             let columns = PANEL.min(stride - c);
             sums[..rows].fill([0.0; PANEL]);
-            for (block, references) in self.references.chunks(BLOCK * stride).enumerate() {
-                for (lanes, reference) in lanes.iter_mut().zip(references.chunks_exact(stride)) {
-                    let values = &reference[c..c + columns];
-                    match <&[f32; PANEL]>::try_from(values) {
-                        Ok(values) => *lanes = *values,
-                        Err(_) => lanes[..columns].copy_from_slice(values),
-                    }
-                }
-                let terms = references.len() / stride;
+            for first in (0..self.count).step_by(BLOCK) {
+                let terms = BLOCK.min(self.count - first);
+                self.bring(first * stride + c, columns, &mut lanes[..terms]);
                 let lanes = &lanes[..terms];
-                let of_row = |row: usize| &self.weights[row * width + block * BLOCK..][..terms];
+                let of_row = |row: usize| &self.weights[row * width + first..][..terms];
                 for (step, sums) in sums[..rows].chunks_mut(STEP).enumerate() {
                     // A step that is not full repeats its last row.
                     let last = sums.len() - 1;
@@ -87,6 +85,28 @@ impl WithSimd for AnchorGradient<'_> {
             for (gradient, sums) in self.gradient.chunks_exact_mut(stride).zip(&sums) {
                 for (gradient, sum) in gradient[c..c + columns].iter_mut().zip(sums) {
                     *gradient = if self.onto { *gradient + sum } else { *sum };
+                }
+            }
+        }
+    }
+}
+
+impl AnchorGradient<'_> {
+    /// Copies these columns of some references to lanes, from the float `first` of the first of them on.
+    #[inline(always)]
+    fn bring(&self, first: usize, columns: usize, lanes: &mut [[f32; PANEL]]) {
+        for (i, lanes) in lanes.iter_mut().enumerate() {
+            let at = first + i * self.stride;
+            match self.references {
+                Rows::F32(rows) => {
+                    let values = &rows[at..at + columns];
+                    match <&[f32; PANEL]>::try_from(values) {
+                        Ok(values) => *lanes = *values,
+                        Err(_) => lanes[..columns].copy_from_slice(values),
+                    }
+                }
+                Rows::F16(words) => {
+                    unpack(&words[at / 2..(at + columns) / 2], &mut lanes[..columns])
                 }
             }
         }

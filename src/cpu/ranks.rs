@@ -9,6 +9,7 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::SEGMENT;
 use super::parallel::{map, rows_of_a_part, threads};
+use super::stored::Rows;
 use super::tile::{
     PANEL, columns, find_near, height, lanes, lanes_of, nearness, number_in, panels_at_once,
     references_at_once, rows_at_once, similarities, similarity, sort_numbers, words,
@@ -104,7 +105,7 @@ pub struct Slices<'a> {
     /// Unit rows `[_, stride]`.
     pub anchors: &'a [f32],
     /// Unit rows `[references, stride]`.
-    pub references: &'a [f32],
+    pub references: Rows<'a>,
     /// Label, id, number of positives and place of each anchor.
     pub batch: &'a [Row],
     /// `[label, id]` of each reference.
@@ -216,13 +217,15 @@ pub fn find(
                 .map(|(place, _)| place);
             let anchors = lanes(anchors, block.stride);
             let mut rows: Vec<_> = panel.rows_mut().collect();
-            let mut s = [[0.0; PANEL]; SEGMENT];
+            let (mut s, mut buffer) = ([[0.0; PANEL]; SEGMENT], Vec::new());
             loop {
                 let places: Vec<usize> = places.by_ref().take(SEGMENT).collect();
                 if places.is_empty() {
                     break;
                 }
-                similarities(&anchors, inputs.references, &places, &mut s);
+                let mut at = places.clone();
+                let (references, at) = inputs.references.at(&mut at, block.stride, &mut buffer);
+                similarities(&anchors, references, at, &mut s);
                 for (lane, (row, thresholds, gap_counts)) in rows.iter_mut().enumerate() {
                     for (place, s) in places.iter().zip(&s) {
                         let [label, id] = inputs.tags[*place];
@@ -329,15 +332,17 @@ pub fn gaps(
                 (lanes(anchors, block.stride), rows.collect::<Vec<_>>())
             })
             .collect();
-        let mut s = [[0.0; PANEL]; SEGMENT];
+        let (mut s, mut buffer) = ([[0.0; PANEL]; SEGMENT], Vec::new());
         let end = block.first_reference + block.references;
         let step = references_at_once(block.stride);
         for first in (block.first_reference..end).step_by(step) {
-            let places: Vec<usize> = (first..end.min(first + step)).collect();
+            let places: Vec<usize> = (0..step.min(end - first)).collect();
+            let (from, floats) = (first * block.stride, places.len() * block.stride);
+            let references = inputs.references.some(from, floats, &mut buffer);
             let tags = &inputs.tags[first..][..places.len()];
             let s = &mut s[..places.len()];
             for (lanes, rows) in &mut panels {
-                similarities(lanes, inputs.references, &places, s);
+                similarities(lanes, references, &places, s);
                 count(rows, s, tags);
             }
         }
@@ -498,25 +503,28 @@ impl<'a> Counter<'a> {
     }
 }
 
-/// Calls `with` for each segment of the references, with the place of its first and the similarities of a panel of anchors to each.
+/// Calls `with` for each segment of the references, with the place of its first, its rows, and the similarities of a panel of
+/// anchors to each.
 pub(super) fn for_segments(
     block: &Block,
     inputs: Slices<'_>,
     anchors: &[f32],
-    mut with: impl FnMut(usize, &[[f32; PANEL]]),
+    mut with: impl FnMut(usize, &[f32], &[[f32; PANEL]]),
 ) {
     let (first, end) = (
         block.first_reference,
         block.first_reference + block.references,
     );
     let anchors = lanes(anchors, block.stride);
-    let mut s = [[0.0; PANEL]; SEGMENT];
+    let (mut s, mut buffer) = ([[0.0; PANEL]; SEGMENT], Vec::new());
     let mut places = Vec::with_capacity(SEGMENT);
     for first in (first..end).step_by(SEGMENT) {
         places.clear();
-        places.extend(first..end.min(first + SEGMENT));
-        similarities(&anchors, inputs.references, &places, &mut s);
-        with(first, &s[..places.len()]);
+        places.extend(0..SEGMENT.min(end - first));
+        let (from, floats) = (first * block.stride, places.len() * block.stride);
+        let references = inputs.references.some(from, floats, &mut buffer);
+        similarities(&anchors, references, &places, &mut s);
+        with(first, references, &s[..places.len()]);
     }
 }
 

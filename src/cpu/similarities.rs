@@ -3,6 +3,7 @@
 use super::SEGMENT;
 use super::parallel::{map, rows_of_a_part};
 use super::ranks::Block;
+use super::stored::Rows;
 use super::tile::{PANEL, lanes, similarities as of_places};
 use crate::Distance;
 
@@ -15,7 +16,7 @@ pub fn similarities(
     width: usize,
     distance: Distance,
     anchors: &[f32],
-    references: &[f32],
+    references: Rows<'_>,
     similarities: &mut [f32],
 ) {
     let stride = block.stride;
@@ -26,11 +27,13 @@ pub fn similarities(
         .zip(similarities[..block.rows * width].chunks_mut(most * width));
     map(panels.collect(), |(anchors, similarities)| {
         let lanes = lanes(anchors, stride);
-        let mut s = [[0.0; PANEL]; SEGMENT];
+        let (mut s, mut buffer) = ([[0.0; PANEL]; SEGMENT], Vec::new());
         let mut places = Vec::with_capacity(SEGMENT);
         for first in (0..block.references).step_by(SEGMENT) {
             places.clear();
-            places.extend(first..block.references.min(first + SEGMENT));
+            places.extend(0..SEGMENT.min(block.references - first));
+            let floats = places.len() * stride;
+            let references = references.some(first * stride, floats, &mut buffer);
             of_places(&lanes, references, &places, &mut s);
             for (lane, row) in similarities.chunks_exact_mut(width).enumerate() {
                 for (value, s) in row[first..].iter_mut().zip(&s[..places.len()]) {

@@ -2,6 +2,7 @@
 
 use super::parallel::{map, rows_of_a_part};
 use super::ranks::Block;
+use super::stored::Rows;
 use super::tile::dot;
 use super::triplet_margin::{Rule, Total};
 use super::{SEGMENT, similarities::NONE};
@@ -77,7 +78,7 @@ impl Weighing {
 #[derive(Clone, Copy)]
 pub struct Slices<'a> {
     /// Unit rows `[references, stride]`.
-    pub references: &'a [f32],
+    pub references: Rows<'a>,
     /// `[rows, width]`: similarities of kept references, or minus distances.
     pub values: &'a [f32],
     /// `[rows, width]`: numbers of kept references, positives from the front and negatives from the back.
@@ -140,13 +141,9 @@ fn weigh_row(
     let places = &inputs.places[row * width..][..width];
     let [positives, negatives] = inputs.counts[row].map(|count| count as usize);
     let (positives, negatives) = (&places[..positives], &places[width - negatives..]);
-    let reference =
-        |place: u32| &inputs.references[place as usize * block.stride..][..block.stride];
     let v_pn = |p: u32, n: u32| {
-        weighing
-            .rule
-            .distance
-            .value(dot(reference(p), reference(n)))
+        let s = inputs.references.dot(p as usize, n as usize, block.stride);
+        weighing.rule.distance.value(s)
     };
     if weighing.one_negative {
         // A positive's weight is the number of its negative until it is weighed itself.

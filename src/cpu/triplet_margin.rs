@@ -74,8 +74,7 @@ fn mine_panel(
     for anchor in &mut rows {
         anchor.gradient.fill(0.0);
     }
-    for_segments(block, inputs, anchors, |first, s| {
-        let references = &inputs.references[first * block.stride..];
+    for_segments(block, inputs, anchors, |first, references, s| {
         let tags = &inputs.tags[first..];
         if let Some(counted) = counted {
             for (s, tag) in s.iter().zip(tags) {
@@ -92,22 +91,17 @@ fn mine_panel(
         });
         Arch::new().dispatch(AddRows {
             anchors: &mut rows,
-            rows: &references[..s.len() * block.stride],
+            rows: references,
         });
         for anchor in &mut rows {
             add_scaled(anchor.gradient, 1.0, anchor.part);
         }
     });
-    let mut totals = [0; KINDS.len()];
+    let (mut totals, mut buffer) = ([0; KINDS.len()], Vec::new());
     for (anchor, beside) in rows.iter_mut().zip(beside) {
         wide(
             #[inline(always)]
-            || {
-                anchor.pull(|id| {
-                    let slot = id as usize % capacity;
-                    &inputs.references[slot * block.stride..][..block.stride]
-                });
-            },
+            || anchor.pull(inputs.references, capacity, &mut buffer),
         );
         add_counts(&mut totals, anchor.totals);
         *beside = match rule.distance {
@@ -193,7 +187,7 @@ pub fn share_with_references(
         .iter()
         .map(|row| Ladder::new(own_thresholds(row), rule.distance, FEW_STEPS))
         .collect();
-    let panels = inputs.references[..block.references * stride]
+    let panels = inputs.references.floats()[..block.references * stride]
         .chunks(most * stride)
         .zip(inputs.tags.chunks(most))
         .zip(gradient.chunks_mut(most * stride));

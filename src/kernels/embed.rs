@@ -36,7 +36,7 @@ pub static EMBED_AND_STORE_TILE: Kernel = Kernel {
 };
 
 /// Computes the embeddings of these `rows` of a batch over their length, `unit`, from the rows `x` that the layer takes, and stores
-/// copies of them in the memory, with the labels of `batch[first ..]`: [`gemm::forward`] and [`super::normalize::store`], bit for
+/// copies of them in the memory, which holds floats, with the labels of `batch[first ..]`: [`gemm::forward`] and [`super::normalize::store`], bit for
 /// bit. `slots` are those of the whole batch.
 ///
 /// A row whose length is not finite sets `status[0]`; no kernel clears it.
@@ -77,7 +77,7 @@ pub fn embed_and_store(
                 parameters.binding(),
                 unit.binding(),
                 norms.binding(),
-                bank.rows.binding(),
+                bank.rows.read().floats().binding(),
                 bank.tags.binding(),
                 status.binding(),
             ],
@@ -95,7 +95,7 @@ pub fn embed_and_store(
                 slots,
                 unit.slice_mut(),
                 norms.slice_mut(),
-                bank.rows.slice_mut(),
+                bank.rows.floats_mut().slice_mut(),
                 bank.tags.slice_mut(),
                 status.slice_mut(),
             );

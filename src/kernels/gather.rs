@@ -2,11 +2,12 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use super::stored::Stored;
 use super::{Kernel, READ, READ_WRITE, groups_for, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 use crate::engine::{Commands, DeviceVec};
 
-const SOURCE: &[&str] = wgsl!("gather.wgsl");
+const SOURCE: &[&str] = wgsl!("stored_f32.wgsl", "gather.wgsl");
 
 /// One invocation per 4 floats.
 pub static GATHER: Kernel = Kernel {
@@ -17,6 +18,13 @@ pub static GATHER: Kernel = Kernel {
     workgroup_size: 64,
     workgroup_bytes: 0,
     any_size: false,
+};
+
+/// [`GATHER`] over rows in half precision.
+pub static GATHER_F16: Kernel = Kernel {
+    name: "gather.gather_f16",
+    source: wgsl!("stored_f16.wgsl", "gather.wgsl"),
+    ..GATHER
 };
 
 /// One invocation per 4 floats.
@@ -38,13 +46,13 @@ struct Params {
     first: u32,
 }
 
-/// Copies the rows `features[rows[first + i]]` to `batch[i]`, for `i < count`.
+/// Copies the rows `features[rows[first + i]]` to `batch[i]` as floats, for `i < count`.
 ///
 /// # Shapes
 /// `features`: `[_, stride]` · `batch`: `[count, stride]`
 pub fn gather(
     commands: &mut Commands,
-    features: &DeviceVec<f32>,
+    features: Stored<'_>,
     rows: &DeviceVec<u32>,
     first: usize,
     count: usize,
@@ -53,7 +61,7 @@ pub fn gather(
 ) {
     match commands {
         Commands::Gpu(gpu) => gpu.dispatch(
-            &GATHER,
+            features.choose(&GATHER, &GATHER_F16),
             &Params {
                 count: index(count),
                 stride: vec4s(stride),
@@ -65,7 +73,7 @@ pub fn gather(
         Commands::Cpu(calls) => {
             *calls += 1;
             let rows = &rows.slice()[first..first + count];
-            cpu::gather::gather(features.slice(), rows, stride, batch.slice_mut());
+            cpu::gather::gather(features.slices(), rows, stride, batch.slice_mut());
         }
     }
 }

@@ -6,7 +6,8 @@ use crate::cpu;
 pub use crate::cpu::hardest::{CHUNK, Hardest};
 use crate::engine::{Commands, DeviceVec};
 
-const SOURCE: &[&str] = wgsl!("ranks.wgsl", "tile.wgsl", "hardest.wgsl");
+const SOURCE: &[&str] = wgsl!("stored_f32.wgsl", "ranks.wgsl", "tile.wgsl", "hardest.wgsl");
+const SOURCE_F16: &[&str] = wgsl!("stored_f16.wgsl", "ranks.wgsl", "tile.wgsl", "hardest.wgsl");
 
 /// One workgroup per row and chunk of [`CHUNK`] references.
 pub static PICK: Kernel = Kernel {
@@ -17,6 +18,13 @@ pub static PICK: Kernel = Kernel {
     workgroup_size: SEGMENT as u32,
     workgroup_bytes: 16 * SEGMENT as u32,
     any_size: true,
+};
+
+/// [`PICK`] over rows in half precision.
+pub static PICK_F16: Kernel = Kernel {
+    name: "hardest.pick_f16",
+    source: SOURCE_F16,
+    ..PICK
 };
 
 /// Length of `found` for this many rows and references.
@@ -41,7 +49,7 @@ pub fn pick(
             let shape = workgroups_for(gpu, block.references.min(CHUNK), steps);
             gpu.dispatch_in(
                 shape,
-                &PICK,
+                inputs.references.choose(&PICK, &PICK_F16),
                 &params(block),
                 &[
                     inputs.anchors.binding(),

@@ -12,7 +12,7 @@ use crate::engine::device::DeviceInfo;
 use crate::engine::gpu::{Binding, GpuCommands};
 use crate::engine::{Commands, DeviceVec};
 
-const SOURCE: &[&str] = wgsl!("knn.wgsl", "tile.wgsl");
+const SOURCE: &[&str] = wgsl!("stored_f32.wgsl", "knn.wgsl", "tile.wgsl");
 
 /// One workgroup a query.
 pub static CLEAR: Kernel = Kernel {

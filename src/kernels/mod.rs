@@ -24,13 +24,14 @@ pub mod row_loss;
 pub mod row_weights;
 pub mod select;
 pub mod similarities;
+pub mod stored;
 pub mod tile;
 pub mod triplet_loss;
 pub mod triplet_margin;
 pub mod triplets;
 mod wgsl;
 
-use crate::cpu::SEGMENT;
+use crate::cpu::{Precision, SEGMENT};
 use crate::engine::device::{DeviceInfo, TileShape};
 pub use crate::engine::gpu::{Access, Dispatch, Kernel};
 use crate::engine::gpu::{GpuCommands, NARROW};
@@ -39,9 +40,13 @@ use crate::engine::gpu::{GpuCommands, NARROW};
 const READ: Access = Access::Read;
 const READ_WRITE: Access = Access::ReadWrite;
 
+/// End of the names of kernels over rows in half precision.
+const OF_F16: &str = "_f16";
+
 /// Every kernel there is.
 pub static ALL: &[&Kernel] = &[
     &gather::GATHER,
+    &gather::GATHER_F16,
     &gather::SCATTER,
     &gelu::FORWARD,
     &gelu::BACKWARD,
@@ -54,6 +59,7 @@ pub static ALL: &[&Kernel] = &[
     &embed::EMBED_AND_STORE,
     &embed::EMBED_AND_STORE_TILE,
     &hardest::PICK,
+    &hardest::PICK_F16,
     &knn::CLEAR,
     &knn::STRIP,
     &knn::TILE,
@@ -71,6 +77,7 @@ pub static ALL: &[&Kernel] = &[
     &normalize::NORMALIZE,
     &normalize::IN_PLACE,
     &normalize::STORE,
+    &normalize::STORE_F16,
     &normalize::MEASURE,
     &normalize::BACKWARD,
     &drift::MEAN,
@@ -90,9 +97,12 @@ pub static ALL: &[&Kernel] = &[
     &peaks::COPY,
     &pair_gradient::ANCHORS,
     &pair_gradient::ANCHORS_APART,
+    &pair_gradient::ANCHORS_F16,
+    &pair_gradient::ANCHORS_APART_F16,
     &pair_gradient::REFERENCES,
     &ranks::CLEAR,
     &ranks::FIND,
+    &ranks::FIND_F16,
     &ranks::ORDER,
     &ranks::ORDER_FEW,
     &ranks::EXCHANGE_FAR,
@@ -100,6 +110,8 @@ pub static ALL: &[&Kernel] = &[
     &ranks::PACK,
     &ranks::SORT_THRESHOLDS,
     &ranks::SORT_THRESHOLDS_FEW,
+    &ranks::SORT_THRESHOLDS_F16,
+    &ranks::SORT_THRESHOLDS_FEW_F16,
     &ranks::STRIP,
     &ranks::TILE,
     &row_loss::POOL,
@@ -114,9 +126,14 @@ pub static ALL: &[&Kernel] = &[
     &select::KEEP,
     &similarities::STRIP,
     &similarities::TILE,
+    &similarities::STRIP_F16,
+    &similarities::TILE_F16,
     &triplet_margin::MINE,
     &triplet_margin::FINISH,
     &triplet_margin::FINISH_FEW,
+    &triplet_margin::MINE_F16,
+    &triplet_margin::FINISH_F16,
+    &triplet_margin::FINISH_FEW_F16,
     &triplet_margin::SHARE_WITH_REFERENCES,
     &triplets::VALID,
     &triplets::COUNT,
@@ -126,6 +143,7 @@ pub static ALL: &[&Kernel] = &[
     &triplet_loss::CHOOSE,
     &triplet_loss::COUNT,
     &triplet_loss::SLOPES,
+    &triplet_loss::SLOPES_F16,
     &triplet_loss::DRAWN,
     &triplet_loss::SETTLE,
     &triplet_loss::TOTAL,
@@ -133,7 +151,7 @@ pub static ALL: &[&Kernel] = &[
 ];
 
 /// The kernels that a device uses: a software adapter takes [`tile::Shape::Strip`] for all work, and compiles slowly.
-pub fn used_on(info: &DeviceInfo) -> impl Iterator<Item = &'static Kernel> + use<> {
+fn usable_on(info: &DeviceInfo) -> impl Iterator<Item = &'static Kernel> + use<> {
     let tiles = [
         knn::TILE.name,
         ranks::TILE.name,
@@ -144,17 +162,29 @@ pub fn used_on(info: &DeviceInfo) -> impl Iterator<Item = &'static Kernel> + use
         embed::EMBED_AND_STORE_TILE.name,
     ];
     let software = info.software;
-    ALL.iter()
-        .copied()
-        .filter(move |kernel| !(software && tiles.contains(&kernel.name)))
+    let is_used = move |kernel: &&Kernel| {
+        let name = kernel.name.strip_suffix(OF_F16).unwrap_or(kernel.name);
+        !(software && tiles.contains(&name))
+    };
+    ALL.iter().copied().filter(is_used)
 }
 
-/// The kernels of [`used_on`] in these files of `shaders/`, which a piece of work compiles before it starts. Others are compiled
-/// with their first dispatch.
-pub fn used_of(info: &DeviceInfo, files: &[&str]) -> impl Iterator<Item = &'static Kernel> {
-    used_on(info).filter(|kernel| {
+/// The same, without those over rows in half precision, which a run has if it asks for them.
+pub fn used_on(info: &DeviceInfo) -> impl Iterator<Item = &'static Kernel> + use<> {
+    usable_on(info).filter(|kernel| !kernel.name.ends_with(OF_F16))
+}
+
+/// The kernels of [`used_on`] in these files of `shaders/`, which a piece of work compiles before it starts, and those over rows of
+/// this precision. Others are compiled with their first dispatch.
+pub fn used_of(
+    info: &DeviceInfo,
+    files: &[&str],
+    precision: Precision,
+) -> impl Iterator<Item = &'static Kernel> {
+    usable_on(info).filter(move |kernel| {
         let file = kernel.name.split('.').next();
-        file.is_some_and(|file| files.contains(&file))
+        let is_precise = precision == Precision::F16 || !kernel.name.ends_with(OF_F16);
+        is_precise && file.is_some_and(|file| files.contains(&file))
     })
 }
 

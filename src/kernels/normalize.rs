@@ -1,14 +1,18 @@
 //! Unit rows, their copies in the cross-batch memory, and the gradient through the normalization.
 
+use std::ops::Range;
+
 use bytemuck::{Pod, Zeroable};
 
+use super::stored::StoredRows;
 use super::{Kernel, READ, READ_WRITE, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::normalize::Slots;
 use crate::cpu::ranks::Row;
 use crate::engine::{Commands, DeviceVec};
 
-const SOURCE: &[&str] = wgsl!("normalize.wgsl");
+const SOURCE: &[&str] = wgsl!("stored_f32.wgsl", "normalize.wgsl");
+const SOURCE_F16: &[&str] = wgsl!("stored_f16.wgsl", "normalize.wgsl");
 const WORKGROUP_SIZE: u32 = 64;
 
 /// One workgroup a row.
@@ -35,6 +39,13 @@ pub static STORE: Kernel = Kernel {
     any_size: false,
 };
 
+/// [`STORE`] over rows in half precision.
+pub static STORE_F16: Kernel = Kernel {
+    name: "normalize.store_f16",
+    source: SOURCE_F16,
+    ..STORE
+};
+
 /// One workgroup a row.
 pub static BACKWARD: Kernel = Kernel {
     name: "normalize.backward",
@@ -58,6 +69,7 @@ struct Params {
     report: u32,
     scale: f32,
     divisor: f32,
+    before: u32,
     centered: u32,
 }
 
@@ -182,22 +194,23 @@ pub fn measure(
 #[derive(Debug)]
 pub struct Bank {
     /// The stored rows.
-    pub rows: DeviceVec<f32>,
+    pub rows: StoredRows,
     /// `[label, id]` of each.
     pub tags: DeviceVec<[u32; 2]>,
 }
 
-/// Brings the rows of a batch, `unit`, to unit length and stores copies of them in the memory, with the labels of
-/// `batch[first ..]`.
+/// Brings the first rows of `unit` to unit length, as the rows `rows` of a batch: writes them to their places in `unit`, and stores
+/// copies of them in the memory, with the labels of `batch[first ..]`. `slots` are those of the whole batch, and `rows` begin at 0,
+/// or at their number at least.
 ///
 /// A row whose length is not finite sets `status[0]`; no kernel clears it.
 ///
 /// # Shapes
-/// `unit`: `[count, stride]` · `norms`: `[count]`, the lengths before
+/// `unit`: `[batch, stride]` · `norms`: `[batch]`, the lengths before
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn store(
     commands: &mut Commands,
-    count: usize,
+    rows: Range<usize>,
     stride: usize,
     batch: &DeviceVec<Row>,
     first: usize,
@@ -207,13 +220,19 @@ pub fn store(
     bank: &mut Bank,
     status: &mut DeviceVec<u32>,
 ) {
+    let count = rows.len();
+    debug_assert!(
+        rows.start == 0 || rows.start >= count,
+        "no row is read that is written"
+    );
     match commands {
         Commands::Gpu(gpu) => gpu.dispatch(
-            &STORE,
+            bank.rows.read().choose(&STORE, &STORE_F16),
             &Params {
                 rows: index(count),
                 stride: vec4s(stride),
                 first: index(first),
+                before: index(rows.start),
                 cursor: index(slots.cursor),
                 capacity: index(slots.capacity),
                 first_id: slots.first_id,
@@ -224,18 +243,20 @@ pub fn store(
                 batch.binding(),
                 norms.binding(),
                 status.binding(),
-                bank.rows.binding(),
+                bank.rows.read().binding(),
                 bank.tags.binding(),
             ],
             count as u64,
         ),
         Commands::Cpu(calls) => {
             *calls += 1;
-            let batch = &batch.slice()[first..first + count];
+            let batch = &batch.slice()[first..first + rows.end];
             let (unit, norms) = (unit.slice_mut(), norms.slice_mut());
-            let (bank, tags) = (bank.rows.slice_mut(), bank.tags.slice_mut());
-            let status = status.slice_mut();
-            cpu::normalize::store(stride, batch, slots, unit, norms, bank, tags, status);
+            let (bank, tags) = (bank.rows.slices_mut(), bank.tags.slice_mut());
+            let (before, status) = (rows.start, status.slice_mut());
+            cpu::normalize::store(
+                stride, batch, before, slots, unit, norms, bank, tags, status,
+            );
         }
     }
 }

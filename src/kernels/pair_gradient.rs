@@ -4,6 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::ranks::Block;
 use super::similarities::width;
+use super::stored::Stored;
 use super::{Kernel, READ, READ_WRITE, groups_for, index, vec4s, wgsl::wgsl};
 use crate::cpu::{self, SEGMENT};
 use crate::engine::device::TileShape;
@@ -12,7 +13,7 @@ use crate::engine::{Commands, DeviceVec};
 /// One invocation per vec4 of a row.
 pub static ANCHORS: Kernel = Kernel {
     name: "pair_gradient.anchors",
-    source: wgsl!("pair_gradient.wgsl"),
+    source: wgsl!("stored_f32.wgsl", "pair_gradient.wgsl"),
     entry: "anchors",
     bindings: &[READ, READ, READ_WRITE],
     workgroup_size: 64,
@@ -27,6 +28,20 @@ pub static ANCHORS_APART: Kernel = Kernel {
     workgroup_size: 256,
     workgroup_bytes: 4096,
     ..ANCHORS
+};
+
+/// [`ANCHORS`] over references in half precision.
+pub static ANCHORS_F16: Kernel = Kernel {
+    name: "pair_gradient.anchors_f16",
+    source: wgsl!("stored_f16.wgsl", "pair_gradient.wgsl"),
+    ..ANCHORS
+};
+
+/// [`ANCHORS_APART`] over references in half precision.
+pub static ANCHORS_APART_F16: Kernel = Kernel {
+    name: "pair_gradient.anchors_apart_f16",
+    source: ANCHORS_F16.source,
+    ..ANCHORS_APART
 };
 
 /// One invocation per vec4 of a reference.
@@ -61,7 +76,7 @@ pub fn anchor_gradient(
     commands: &mut Commands,
     block: &Block,
     onto: bool,
-    references: &DeviceVec<f32>,
+    references: Stored<'_>,
     weights: &DeviceVec<f32>,
     gradient: &mut DeviceVec<f32>,
 ) {
@@ -75,9 +90,13 @@ pub fn anchor_gradient(
                 true => {
                     let at_once = block.references.min(WINDOW).div_ceil(SEGMENT);
                     let columns = 256 / at_once.next_power_of_two();
-                    (&ANCHORS_APART, columns, vec4s.div_ceil(columns) as u64)
+                    let kernel = references.choose(&ANCHORS_APART, &ANCHORS_APART_F16);
+                    (kernel, columns, vec4s.div_ceil(columns) as u64)
                 }
-                false => (&ANCHORS, 1, groups_for(&ANCHORS, vec4s)),
+                false => {
+                    let kernel = references.choose(&ANCHORS, &ANCHORS_F16);
+                    (kernel, 1, groups_for(&ANCHORS, vec4s))
+                }
             };
             for from in (0..block.references).step_by(WINDOW) {
                 let params = Params {
@@ -92,7 +111,7 @@ pub fn anchor_gradient(
         }
         Commands::Cpu(calls) => {
             *calls += 1;
-            let (references, weights) = (references.slice(), weights.slice());
+            let (references, weights) = (references.slices(), weights.slice());
             let width = width(block.references);
             cpu::pair_gradient::anchor_gradient(
                 block,

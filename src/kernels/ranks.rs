@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
 
+use super::stored::Stored;
 use super::tile::{self, Shape};
 use super::{
     Kernel, MOST_ROUNDS, MOST_STEPS, READ, READ_WRITE, groups_for, index, vec4s, wgsl::wgsl,
@@ -14,7 +15,8 @@ pub use crate::cpu::ranks::{Block, LabelBits, NO_ID, Row};
 use crate::engine::gpu::{Binding, GpuCommands};
 use crate::engine::{Commands, DeviceVec};
 
-const SOURCE: &[&str] = wgsl!("ranks.wgsl", "tile.wgsl");
+const SOURCE: &[&str] = wgsl!("stored_f32.wgsl", "ranks.wgsl", "tile.wgsl");
+const SOURCE_F16: &[&str] = wgsl!("stored_f16.wgsl", "ranks.wgsl", "tile.wgsl");
 
 /// One workgroup a row.
 pub static CLEAR: Kernel = Kernel {
@@ -32,6 +34,13 @@ pub static FIND: Kernel = Kernel {
     name: "ranks.find",
     entry: "find",
     ..CLEAR
+};
+
+/// [`FIND`] over rows in half precision.
+pub static FIND_F16: Kernel = Kernel {
+    name: "ranks.find_f16",
+    source: SOURCE_F16,
+    ..FIND
 };
 
 /// One workgroup per row and `RUN` thresholds.
@@ -105,6 +114,20 @@ pub static SORT_THRESHOLDS_FEW: Kernel = Kernel {
     ..SORT_THRESHOLDS
 };
 
+/// [`SORT_THRESHOLDS`] over rows in half precision.
+pub static SORT_THRESHOLDS_F16: Kernel = Kernel {
+    name: "ranks.sort_thresholds_f16",
+    source: SOURCE_F16,
+    ..SORT_THRESHOLDS
+};
+
+/// [`SORT_THRESHOLDS_FEW`] over rows in half precision.
+pub static SORT_THRESHOLDS_FEW_F16: Kernel = Kernel {
+    name: "ranks.sort_thresholds_few_f16",
+    source: SOURCE_F16,
+    ..SORT_THRESHOLDS_FEW
+};
+
 /// Work is cut as in [`Shape::Strip`].
 pub static STRIP: Kernel = Kernel {
     name: "ranks.strip",
@@ -127,7 +150,7 @@ pub struct Inputs<'a> {
     /// Unit rows `[_, stride]`.
     pub anchors: &'a DeviceVec<f32>,
     /// Unit rows `[references, stride]`.
-    pub references: &'a DeviceVec<f32>,
+    pub references: Stored<'a>,
     /// Label, id, number of positives and place of each anchor.
     pub batch: &'a DeviceVec<Row>,
     /// `[label, id]` of each reference.
@@ -181,7 +204,7 @@ impl<'a> Inputs<'a> {
     pub(super) fn slices(&self) -> cpu::ranks::Slices<'a> {
         cpu::ranks::Slices {
             anchors: self.anchors.slice(),
-            references: self.references.slice(),
+            references: self.references.slices(),
             batch: self.batch.slice(),
             tags: self.tags.slice(),
         }
@@ -283,6 +306,7 @@ pub(super) fn sort_thresholds(
     block: &Block,
     positives: usize,
     params: &Params,
+    references: Stored<'_>,
     buffers: &[Binding<'_>; 6],
 ) {
     if is_one_workgroup(block, positives) {
@@ -292,14 +316,14 @@ pub(super) fn sort_thresholds(
             Shape::Tile => block.references <= SEGMENT,
         };
         let kernel = if few && positives <= FEW {
-            &SORT_THRESHOLDS_FEW
+            references.choose(&SORT_THRESHOLDS_FEW, &SORT_THRESHOLDS_FEW_F16)
         } else {
-            &SORT_THRESHOLDS
+            references.choose(&SORT_THRESHOLDS, &SORT_THRESHOLDS_F16)
         };
         gpu.dispatch(kernel, params, buffers, block.rows as u64);
     } else {
         gpu.dispatch(&CLEAR, params, buffers, block.rows as u64);
-        dispatch_find(gpu, block, params, buffers);
+        dispatch_find(gpu, block, params, references, buffers);
         dispatch_order(gpu, block, positives, params, buffers);
     }
 }
@@ -316,6 +340,7 @@ fn dispatch_find(
     gpu: &mut GpuCommands,
     block: &Block,
     params: &Params,
+    references: Stored<'_>,
     buffers: &[Binding<'_>; 6],
 ) {
     let span = span(block.stride);
@@ -326,7 +351,8 @@ fn dispatch_find(
         ..*params
     };
     let all = block.rows.div_ceil(SHARING) * groups;
-    gpu.dispatch(&FIND, &params, buffers, all as u64);
+    let find = references.choose(&FIND, &FIND_F16);
+    gpu.dispatch(find, &params, buffers, all as u64);
 }
 
 fn dispatch_order(
@@ -393,7 +419,8 @@ pub fn find(
                 to_id: ids.end,
                 ..params_of(block, labels)
             };
-            dispatch_find(gpu, block, &params, &buffers(inputs, scratch));
+            let buffers = buffers(inputs, scratch);
+            dispatch_find(gpu, block, &params, inputs.references, &buffers);
         }
         Commands::Cpu(calls) => {
             *calls += 1;

@@ -3,6 +3,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use super::stored::Stored;
 use super::tile::{self, Shape};
 use super::{Kernel, READ, READ_WRITE, index, vec4s, wgsl::wgsl};
 use crate::cpu;
@@ -12,7 +13,8 @@ use crate::engine::{Commands, DeviceVec};
 use crate::kernels::ranks::Block;
 use crate::kernels::stride;
 
-const SOURCE: &[&str] = wgsl!("similarities.wgsl", "tile.wgsl");
+const SOURCE: &[&str] = wgsl!("stored_f32.wgsl", "similarities.wgsl", "tile.wgsl");
+const SOURCE_F16: &[&str] = wgsl!("stored_f16.wgsl", "similarities.wgsl", "tile.wgsl");
 
 /// Work is cut as in [`Shape::Strip`].
 pub static STRIP: Kernel = Kernel {
@@ -31,6 +33,20 @@ pub static TILE: Kernel = Kernel {
     entry: "tile",
     workgroup_bytes: tile::WORKGROUP_BYTES,
     ..STRIP
+};
+
+/// [`STRIP`] over rows in half precision.
+pub static STRIP_F16: Kernel = Kernel {
+    name: "similarities.strip_f16",
+    source: SOURCE_F16,
+    ..STRIP
+};
+
+/// [`TILE`] over rows in half precision.
+pub static TILE_F16: Kernel = Kernel {
+    name: "similarities.tile_f16",
+    source: SOURCE_F16,
+    ..TILE
 };
 
 #[repr(C)]
@@ -60,7 +76,7 @@ pub fn similarities(
     shape: Shape,
     distance: Distance,
     anchors: &DeviceVec<f32>,
-    references: &DeviceVec<f32>,
+    references: Stored<'_>,
     similarities: &mut DeviceVec<f32>,
 ) {
     let width = width(block.references);
@@ -75,7 +91,10 @@ pub fn similarities(
                 distance: distance as u32,
             };
             gpu.dispatch(
-                shape.choose(&STRIP, &TILE),
+                references.choose(
+                    shape.choose(&STRIP, &TILE),
+                    shape.choose(&STRIP_F16, &TILE_F16),
+                ),
                 &params,
                 &[
                     anchors.binding(),
@@ -87,7 +106,7 @@ pub fn similarities(
         }
         Commands::Cpu(calls) => {
             *calls += 1;
-            let (anchors, references) = (anchors.slice(), references.slice());
+            let (anchors, references) = (anchors.slice(), references.slices());
             let all = similarities.slice_mut();
             cpu::similarities::similarities(block, width, distance, anchors, references, all);
         }

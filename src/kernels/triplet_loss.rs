@@ -6,6 +6,7 @@ use bytemuck::{Pod, Zeroable};
 use super::ranks::{Block, Inputs, SEGMENT};
 use super::select::Kept;
 use super::similarities::width;
+use super::stored::{Rows, Stored};
 use super::{
     Kernel, MOST_STEPS, READ, READ_WRITE, groups_for, index, vec4s, wgsl::wgsl, window_in,
 };
@@ -18,12 +19,19 @@ use crate::kernels::triplet_margin::TERMS;
 /// One workgroup per row and [`SEGMENT`] kept references.
 pub static SLOPES: Kernel = Kernel {
     name: "triplet_loss.slopes",
-    source: wgsl!("triplet_loss.wgsl"),
+    source: wgsl!("stored_f32.wgsl", "triplet_loss.wgsl"),
     entry: "slopes",
     bindings: &[READ, READ, READ, READ, READ_WRITE, READ_WRITE, READ_WRITE],
     workgroup_size: SEGMENT as u32,
     workgroup_bytes: 4 * SEGMENT as u32 + 16,
     any_size: false,
+};
+
+/// [`SLOPES`] over references in half precision.
+pub static SLOPES_F16: Kernel = Kernel {
+    name: "triplet_loss.slopes_f16",
+    source: wgsl!("stored_f16.wgsl", "triplet_loss.wgsl"),
+    ..SLOPES
 };
 
 /// One workgroup per row and [`SEGMENT`] kept references, before [`SLOPES`].
@@ -127,7 +135,7 @@ pub fn triplet_loss(
     commands: &mut Commands,
     block: &Block,
     weighing: &Weighing,
-    references: &DeviceVec<f32>,
+    references: Stored<'_>,
     kept: &mut Kept,
     terms: &mut DeviceVec<f32>,
     report_first: usize,
@@ -164,7 +172,8 @@ pub fn triplet_loss(
                 }
             }
             for params in windows {
-                gpu.dispatch(&SLOPES, &params, &buffers, groups);
+                let slopes = references.choose(&SLOPES, &SLOPES_F16);
+                gpu.dispatch(slopes, &params, &buffers, groups);
             }
             if weighing.one_negative {
                 gpu.dispatch(&SETTLE, &params, &buffers[..5], groups);
@@ -176,7 +185,7 @@ pub fn triplet_loss(
             let report = &mut report.slice_mut()[report_first..];
             let (report, losses) = report.split_at_mut(TERMS);
             let inputs = cpu::triplet_loss::Slices {
-                references: references.slice(),
+                references: references.slices(),
                 values: kept.values.slice(),
                 places: kept.places.slice(),
                 counts: kept.counts.slice(),
@@ -235,7 +244,7 @@ pub fn count(commands: &mut Commands, block: &Block, kept: &mut Kept, times: &mu
         Commands::Cpu(calls) => {
             *calls += 1;
             let inputs = cpu::triplet_loss::Slices {
-                references: &[],
+                references: Rows::F32(&[]),
                 values: kept.values.slice(),
                 places: kept.places.slice(),
                 counts: kept.counts.slice(),
@@ -346,7 +355,7 @@ pub fn swapped_loss(
                 rows,
                 inputs.tags.slice(),
                 &labels,
-                inputs.references.slice(),
+                inputs.references.floats().slice(),
                 values,
                 kept.weights.slice_mut(),
             );

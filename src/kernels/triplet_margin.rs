@@ -13,7 +13,18 @@ use crate::cpu;
 pub use crate::cpu::triplet_margin::{Kind, Rule, STATUS, TERMS, Total};
 use crate::engine::{Commands, DeviceVec};
 
-const SOURCE: &[&str] = wgsl!("ranks.wgsl", "tile.wgsl", "triplet_margin.wgsl");
+const SOURCE: &[&str] = wgsl!(
+    "stored_f32.wgsl",
+    "ranks.wgsl",
+    "tile.wgsl",
+    "triplet_margin.wgsl"
+);
+const SOURCE_F16: &[&str] = wgsl!(
+    "stored_f16.wgsl",
+    "ranks.wgsl",
+    "tile.wgsl",
+    "triplet_margin.wgsl"
+);
 
 /// Stands for the word of the report if pairs are not counted. The shader's `NOWHERE`.
 const NOWHERE: u32 = u32::MAX;
@@ -58,6 +69,27 @@ pub static FINISH_FEW: Kernel = Kernel {
     workgroup_bytes: finish_bytes(FEW),
     any_size: true,
     ..FINISH
+};
+
+/// [`MINE`] over rows in half precision.
+pub static MINE_F16: Kernel = Kernel {
+    name: "triplet_margin.mine_f16",
+    source: SOURCE_F16,
+    ..MINE
+};
+
+/// [`FINISH`] over rows in half precision.
+pub static FINISH_F16: Kernel = Kernel {
+    name: "triplet_margin.finish_f16",
+    source: SOURCE_F16,
+    ..FINISH
+};
+
+/// [`FINISH_FEW`] over rows in half precision.
+pub static FINISH_FEW_F16: Kernel = Kernel {
+    name: "triplet_margin.finish_few_f16",
+    source: SOURCE_F16,
+    ..FINISH_FEW
 };
 
 /// One workgroup per [`OWNERS`] references.
@@ -161,15 +193,20 @@ pub fn mine(
                 ..params(block, rule, capacity)
             };
             let ranking = buffers(inputs, scratch);
-            sort_thresholds(gpu, block, positives, &params, &ranking);
+            let stored = inputs.references;
+            sort_thresholds(gpu, block, positives, &params, stored, &ranking);
             let [a, r, b, t, s, k] = ranking;
             let mining = [a, r, b, t, s, k, parts.binding(), report.binding()];
             let shape = workgroups_for(gpu, SEGMENT, meeting_steps(block.stride));
-            gpu.dispatch_in(shape, &MINE, &params, &mining, groups(block));
+            let mine = stored.choose(&MINE, &MINE_F16);
+            gpu.dispatch_in(shape, mine, &params, &mining, groups(block));
             let terms = report.binding();
             let finishing = [terms, r, b, t, s, k, parts.binding(), gradient.binding()];
             let few = positives <= FEW && part_stride(block.stride) <= 4 * FEW;
-            let finish = if few { &FINISH_FEW } else { &FINISH };
+            let finish = match few {
+                true => stored.choose(&FINISH_FEW, &FINISH_FEW_F16),
+                false => stored.choose(&FINISH, &FINISH_F16),
+            };
             for window in finish_windows(block, positives) {
                 let [first_part, end_part, first_positive, end_positive] = window.map(index);
                 let params = Params {

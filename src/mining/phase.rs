@@ -141,7 +141,7 @@ impl<'a> Phase<'a> {
         commands.upload(&mut self.rows, 0, rows);
         let inputs = Inputs {
             anchors: &self.anchors,
-            references: &self.references,
+            references: (&self.references).into(),
             batch: &self.rows,
             tags: &self.tags,
         };

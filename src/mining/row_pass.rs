@@ -574,8 +574,7 @@ impl RowPass {
         weighing: &Weighing,
         gradient: &mut DeviceVec<f32>,
     ) {
-        let (block, inputs) = (&block_inputs.block, block_inputs.inputs);
-        let kept = &mut self.kept;
+        let (block, inputs, kept) = (&block_inputs.block, block_inputs.inputs, &mut self.kept);
         let rows = block.rows.min(block.references - first);
         swapped_loss(commands, block, weighing, first, rows, inputs, kept);
         let turned = Block {
@@ -585,7 +584,8 @@ impl RowPass {
         };
         let references = inputs.references;
         anchor_gradient(commands, &turned, true, references, &kept.weights, gradient);
-        reference_gradient(commands, &turned, true, references, &kept.weights, gradient);
+        let (references, weights) = (references.floats(), &kept.weights);
+        reference_gradient(commands, &turned, true, references, weights, gradient);
     }
 
     /// Floats from one row to the next.

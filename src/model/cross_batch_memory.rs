@@ -13,9 +13,10 @@ use crate::base::ledger::Purpose;
 use crate::base::plan::MemoryPlan;
 use crate::engine::checkpoint::{ArrayReader, ArrayWriter, damaged};
 use crate::engine::pace::Slices;
-use crate::engine::{Engine, Workspace};
+use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::kernels::normalize::{Bank, Slots};
 use crate::kernels::ranks::Row;
+use crate::kernels::stored::{Precision, Stored, StoredRows, unpack};
 use crate::kernels::stride;
 
 const ROWS: &str = "memory.rows";
@@ -50,16 +51,30 @@ pub(crate) struct CrossBatchMemory {
 }
 
 impl CrossBatchMemory {
-    pub(crate) fn plan(plan: MemoryPlan, capacity: usize, dim: usize) -> MemoryPlan {
-        let capacity = capacity as u64;
-        plan.with::<f32>(Purpose::MemoryBank, ROWS, capacity * stride(dim) as u64)
-            .with::<[u32; 2]>(Purpose::MemoryBank, TAGS, capacity)
+    pub(crate) fn plan(
+        plan: MemoryPlan,
+        precision: Precision,
+        capacity: usize,
+        dim: usize,
+    ) -> MemoryPlan {
+        let (purpose, capacity) = (Purpose::MemoryBank, capacity as u64);
+        let floats = capacity * stride(dim) as u64;
+        let plan = match precision {
+            Precision::F32 => plan.with::<f32>(purpose, ROWS, floats),
+            Precision::F16 => plan.with::<u32>(purpose, ROWS, floats / 2),
+        };
+        plan.with::<[u32; 2]>(purpose, TAGS, capacity)
     }
 
-    pub(crate) fn new(workspace: &mut Workspace, capacity: usize, classes: usize) -> Self {
+    pub(crate) fn new(
+        workspace: &mut Workspace,
+        precision: Precision,
+        capacity: usize,
+        classes: usize,
+    ) -> Self {
         Self {
             bank: Bank {
-                rows: workspace.take(ROWS),
+                rows: StoredRows::take(workspace, precision, ROWS),
                 tags: workspace.take(TAGS),
             },
             capacity,
@@ -206,7 +221,10 @@ impl CrossBatchMemory {
     ) -> Result<u32> {
         let [rows, ids, data_rows] = SAVED;
         let floats = self.len() * stride;
-        arrays.vector(rows, slices, &self.bank.rows, floats).await?;
+        match &self.bank.rows {
+            StoredRows::F32(stored) => arrays.vector(rows, slices, stored, floats).await?,
+            StoredRows::F16(stored) => arrays.vector(rows, slices, stored, floats / 2).await?,
+        }
         let tags = slices.fetch(&self.bank.tags, 0, self.len() as u64).await?;
         arrays.collect(slices).await?;
         let tags = slices.take(tags);
@@ -257,9 +275,11 @@ impl CrossBatchMemory {
         if !sound {
             return Err(damaged("no memory has such rows"));
         }
-        arrays
-            .vector(rows, engine, &mut self.bank.rows, count * stride)
-            .await?;
+        let floats = count * stride;
+        match &mut self.bank.rows {
+            StoredRows::F32(stored) => arrays.vector(rows, engine, stored, floats).await?,
+            StoredRows::F16(stored) => arrays.vector(rows, engine, stored, floats / 2).await?,
+        }
         self.labels = own.iter().map(|row| labels[*row as usize]).collect();
         let tags: Vec<[u32; 2]> = self
             .labels
@@ -274,6 +294,31 @@ impl CrossBatchMemory {
         }
         (self.rows, self.cursor, self.next_id, self.batch) = (own, cursor, next_id, batch);
         Ok(())
+    }
+
+    /// References of a step, whose batch was stored: the stored rows. Those of a batch alone learn, and where the memory is in half
+    /// precision they are the batch's own rows, `unit`, which lie in the same order.
+    pub(crate) fn references<'a>(&'a self, alone: bool, unit: &'a DeviceVec<f32>) -> Stored<'a> {
+        match (self.bank.rows.read(), alone) {
+            (Stored::F16(_), true) => Stored::F32(unit),
+            (stored, _) => stored,
+        }
+    }
+
+    /// The first `floats` of the stored rows.
+    ///
+    /// # Errors
+    /// As [`Engine::read`].
+    pub(crate) async fn read(&self, engine: &Engine, floats: usize) -> Result<Vec<f32>> {
+        match &self.bank.rows {
+            StoredRows::F32(stored) => engine.read(stored, 0, floats as u64).await,
+            StoredRows::F16(stored) => {
+                let words = engine.read(stored, 0, floats as u64 / 2).await?;
+                let mut rows = vec![0.0; floats];
+                unpack(&words, &mut rows);
+                Ok(rows)
+            }
+        }
     }
 
     /// Rows of the anchors that were just stored at `slots`, as the kernels take them.
@@ -313,9 +358,10 @@ mod tests {
         };
         pollster::block_on(async {
             let engine = Engine::open(&choice, 1 << 20).await.expect("opens");
-            let plan = CrossBatchMemory::plan(MemoryPlan::default(), capacity, 4);
+            let precision = Precision::F32;
+            let plan = CrossBatchMemory::plan(MemoryPlan::default(), precision, capacity, 4);
             let mut workspace = engine.workspace("test", &plan, "").await.expect("fits");
-            CrossBatchMemory::new(&mut workspace, capacity, 10)
+            CrossBatchMemory::new(&mut workspace, precision, capacity, 10)
         })
     }
 

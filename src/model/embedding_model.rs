@@ -20,6 +20,7 @@ use crate::kernels::gemm::{self, Input, Layer, OutputGradient};
 use crate::kernels::norm::{self, NormLayer};
 use crate::kernels::normalize::{self, Bank, Slots};
 use crate::kernels::ranks::Row;
+use crate::kernels::stored::StoredRows;
 use crate::kernels::tile::Shape;
 use crate::model::activations::{Activations, Tile};
 use crate::model::architecture::{Architecture, MAX_LAYERS};
@@ -355,21 +356,21 @@ impl EmbeddingModel {
         self.forward(commands, Mode::Train(step), &rows, input, hidden);
         let layer = self.layers.last().expect("a model has a layer");
         let (shape, parameters) = (self.shape, &self.parameters);
-        match hidden.outputs.last() {
-            Some(x) => embed::embed_and_store(
-                commands, layer, shape, rows, x, parameters, batch, first, slots, unit, norms,
-                bank, status,
-            ),
-            None => {
-                debug_assert_eq!(rows.start, 0, "nothing is kept of no layers");
-                let rows = rows.end;
-                gemm::forward(commands, layer, shape, rows, input, parameters, unit);
-                let stride = layer.outputs;
-                normalize::store(
-                    commands, rows, stride, batch, first, slots, unit, norms, bank, status,
+        let input = match (hidden.outputs.last(), &bank.rows) {
+            (Some(x), StoredRows::F32(_)) => {
+                return embed::embed_and_store(
+                    commands, layer, shape, rows, x, parameters, batch, first, slots, unit, norms,
+                    bank, status,
                 );
             }
-        }
+            (Some(x), StoredRows::F16(_)) => Input::from(x),
+            (None, _) => input,
+        };
+        gemm::forward(commands, layer, shape, rows.len(), input, parameters, unit);
+        let stride = layer.outputs;
+        normalize::store(
+            commands, rows, stride, batch, first, slots, unit, norms, bank, status,
+        );
     }
 
     /// Computes the outputs of the layers before the last again, as [`EmbeddingModel::embed_and_store`] did in the same step.

@@ -1,24 +1,28 @@
 //! [`FeatureStore`]: the features on the engine, scaled on their way there: all of them if they fit, else only the rows that come
 //! next.
 
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::ledger::Purpose;
 use crate::base::plan::MemoryPlan;
 use crate::data::{Dataset, check_squares};
 use crate::engine::pace::{Pace, Slices};
 use crate::engine::{Commands, DeviceVec, Engine, Workspace};
 use crate::kernels::gemm::Input;
+use crate::kernels::stored::{Precision, StoredRows, pack};
 use crate::kernels::{gather, stride};
 use crate::model::scaling::Scaling;
 
 const ROWS: &str = "features.rows";
 const NUMBERS: &str = "features.numbers";
+const BATCH: &str = "features.batch";
 
 /// Source of batches and tiles of features. Results do not depend on whether all features are resident.
 #[derive(Debug)]
 pub(crate) struct FeatureStore {
-    rows: DeviceVec<f32>,
+    rows: StoredRows,
     numbers: DeviceVec<u32>,
+    /// The rows that go through the head next, as floats, if they are stored in half precision.
+    floats: Option<DeviceVec<f32>>,
     scaling: Scaling,
     dim: usize,
     stride: usize,
@@ -27,11 +31,23 @@ pub(crate) struct FeatureStore {
 
 impl FeatureStore {
     /// Adds the store to a plan: `resident` is the number of all rows, or 0 if they are streamed; `staged` is the most rows of one
-    /// request.
-    pub(crate) fn plan(plan: MemoryPlan, resident: usize, staged: usize, dim: usize) -> MemoryPlan {
+    /// request, and `at_once` of those that go through the head at once.
+    pub(crate) fn plan(
+        plan: MemoryPlan,
+        precision: Precision,
+        resident: usize,
+        [staged, at_once]: [usize; 2],
+        dim: usize,
+    ) -> MemoryPlan {
         let rows = if resident > 0 { resident } else { staged };
-        plan.with::<f32>(Purpose::Dataset, ROWS, rows as u64 * stride(dim) as u64)
-            .with::<u32>(Purpose::Staging, NUMBERS, staged as u64)
+        let floats = |rows: usize| rows as u64 * stride(dim) as u64;
+        let plan = match precision {
+            Precision::F32 => plan.with::<f32>(Purpose::Dataset, ROWS, floats(rows)),
+            Precision::F16 => plan
+                .with::<u32>(Purpose::Dataset, ROWS, floats(rows) / 2)
+                .with::<f32>(Purpose::Activations, BATCH, floats(at_once)),
+        };
+        plan.with::<u32>(Purpose::Staging, NUMBERS, staged as u64)
     }
 
     /// Takes the store from the workspace; uploads all features if `resident`.
@@ -43,11 +59,13 @@ impl FeatureStore {
         workspace: &mut Workspace,
         dataset: &Dataset,
         scaling: &Scaling,
+        precision: Precision,
         resident: bool,
     ) -> Result<Self> {
         let mut store = Self {
-            rows: workspace.take(ROWS),
+            rows: StoredRows::take(workspace, precision, ROWS),
             numbers: workspace.take(NUMBERS),
+            floats: (precision == Precision::F16).then(|| workspace.take(BATCH)),
             scaling: scaling.clone(),
             dim: dataset.features.dim(),
             stride: stride(dataset.features.dim()),
@@ -99,11 +117,22 @@ impl FeatureStore {
         self.dim
     }
 
-    /// The staged rows from `first` on, scaled.
+    /// Makes `count` staged rows from `first` on those of [`FeatureStore::batch`], where they are stored in half precision.
+    pub(crate) fn bring(&mut self, commands: &mut Commands, first: usize, count: usize) {
+        if let Some(floats) = &mut self.floats {
+            let (rows, numbers) = (self.rows.read(), &self.numbers);
+            gather::gather(commands, rows, numbers, first, count, self.stride, floats);
+        }
+    }
+
+    /// The staged rows from `first` on, scaled, after [`FeatureStore::bring`].
     pub(crate) fn batch(&self, first: usize) -> Input<'_> {
-        Input {
-            values: &self.rows,
-            chosen: Some((&self.numbers, first)),
+        match &self.floats {
+            Some(floats) => Input::from(floats),
+            None => Input {
+                values: self.rows.read().floats(),
+                chosen: Some((&self.numbers, first)),
+            },
         }
     }
 
@@ -117,7 +146,7 @@ impl FeatureStore {
     ) {
         gather::gather(
             commands,
-            &self.rows,
+            self.rows.read(),
             &self.numbers,
             first,
             count,
@@ -138,10 +167,31 @@ impl FeatureStore {
         dataset.features.read(rows, &mut dense).await?;
         check_squares(rows, &dense, dim)?;
         self.scaling.apply(&mut dense);
-        let padded = pad(&dense, dim);
-        slices
-            .upload(&mut self.rows, (first * self.stride) as u64, &padded)
-            .await
+        let (padded, first) = (pad(&dense, dim), (first * self.stride) as u64);
+        match &mut self.rows {
+            StoredRows::F32(stored) => slices.upload(stored, first, &padded).await,
+            StoredRows::F16(stored) => {
+                check_halves(rows, &dense, dim)?;
+                let mut words = vec![0; padded.len() / 2];
+                pack(&padded, &mut words);
+                slices.upload(stored, first / 2, &words).await
+            }
+        }
+    }
+}
+
+/// Checks that half precision holds these scaled rows.
+fn check_halves(rows: &[u32], dense: &[f32], dim: usize) -> Result<()> {
+    let most = Precision::LARGEST_F16;
+    match dense.iter().position(|value| value.abs() > most) {
+        None => Ok(()),
+        Some(at) => Err(Error::Data(format!(
+            "feature {} of row {} is {:e} as it is stored, and feature_precision f16 holds {most} at most: set feature_precision to \
+             f32, or standardize to true",
+            at % dim,
+            rows[at / dim],
+            dense[at]
+        ))),
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) use layers::Layers;
 use crate::base::error::{Error, Result};
 use crate::base::order;
 use crate::base::quote::{cut, quoted};
-use crate::cpu::Distance;
+use crate::cpu::{Distance, Precision};
 use crate::rules::losses::Loss;
 use crate::rules::miners::Miner;
 use crate::rules::mining_rule::MiningRule;
@@ -83,6 +83,9 @@ pub struct TrainConfig {
     pub validation_fraction: f64,
     /// Scaling of features to mean 0 and standard deviation 1 before anything else reads them.
     pub standardize: Standardize,
+    /// Precision in which the run holds its scaled features: `f16` halves their bytes. Training, and scores of raw rows, read what was
+    /// stored.
+    pub feature_precision: Precision,
     /// Widths of the hidden layers, none to six; none is a linear head.
     pub hidden_layers: Vec<usize>,
     /// The parts of the hidden layers.
@@ -102,6 +105,8 @@ pub struct TrainConfig {
     pub memory_size: usize,
     /// The first step that uses the memory; until then nothing is stored and the loss sees the batch alone.
     pub memory_start_step: u64,
+    /// Precision in which the memory holds its rows: `f16` halves its bytes. What is computed from them is `f32` in any case.
+    pub memory_precision: Precision,
     /// Subtracts the mean gradient of a batch, with respect to the unit embeddings, from that of each row while a memory is in use.
     /// The mean moves all embeddings the same way, away from the stored ones, and separates no classes.
     pub center_gradient: bool,
@@ -151,6 +156,7 @@ impl Default for TrainConfig {
             test_fraction: 0.2,
             validation_fraction: 0.2,
             standardize: Standardize::Auto,
+            feature_precision: Precision::F32,
             hidden_layers: vec![256],
             layers: Layers::default(),
             dropout: 0.0,
@@ -160,6 +166,7 @@ impl Default for TrainConfig {
             sampler: Sampler::default(),
             memory_size: 1024,
             memory_start_step: 0,
+            memory_precision: Precision::F32,
             center_gradient: false,
             distance: Distance::Cosine,
             miner_distance: None,
@@ -507,6 +514,14 @@ impl TrainConfig {
             sampler,
             ..self.clone()
         })
+    }
+
+    /// Precision of the rows of the memory; of a batch alone nothing is halved, as it learns.
+    pub(crate) fn precision_of_memory(&self) -> Precision {
+        match self.memory() {
+            0 => Precision::F32,
+            _ => self.memory_precision,
+        }
     }
 
     /// The settings as JSON that can be looked into.

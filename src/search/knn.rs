@@ -17,6 +17,7 @@ use crate::data::RowSource;
 use crate::engine::pace::{Fetch, Pace, Slices};
 use crate::engine::{DeviceVec, Engine};
 use crate::kernels::knn::{self, MOST_KEPT, QueryBound, Search, VISIT};
+use crate::kernels::stored::Precision;
 use crate::kernels::{self, stride};
 use crate::model::metric::Metric;
 use crate::model::unit_rows::UnitRows;
@@ -271,7 +272,7 @@ impl<'a> KnnIndex<'a> {
         let forecast = spec.plan(&room, &Rate::default())?;
         let files = ["gather", "knn", "normalize"];
         engine
-            .prepare(kernels::used_of(engine.info(), &files))
+            .prepare(kernels::used_of(engine.info(), &files, Precision::F32))
             .await?;
         let mut workspace = engine.workspace("knn", &forecast.memory, ADVICE).await?;
         Ok(Self {

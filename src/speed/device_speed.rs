@@ -78,7 +78,7 @@ pub async fn self_test(engine: &Engine) -> Result<Option<SelfTest>> {
                 shape,
                 Distance::Cosine,
                 &rows,
-                &references,
+                (&references).into(),
                 &mut output,
             );
         }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::results::{DATA, Results, data_name};
 use super::text::python;
 use crate::base::error::{Error, Result};
-use crate::cpu::{Distance, Norm};
+use crate::cpu::{Distance, Norm, Precision};
 use crate::model::scaling::ScalingKind;
 use crate::rules::config::{InitialWeights, TrainConfig};
 use crate::rules::losses::Loss;
@@ -61,7 +61,15 @@ pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
         ("SCHEDULE", schedule(&config.schedule)),
         ("MEMORY", python(config.memory())),
         ("MEMORY_START", python(config.memory_start_step)),
+        (
+            "MEMORY_IS_HALF",
+            literal(&(config.precision_of_memory() == Precision::F16).into()),
+        ),
         ("SCALING", literal(&scaling)),
+        (
+            "FEATURES_ARE_HALF",
+            literal(&(config.feature_precision == Precision::F16).into()),
+        ),
         ("CENTER_GRADIENT", literal(&config.center_gradient.into())),
         (
             "DECIMAL",
@@ -336,7 +344,7 @@ mod tests {
             "HIDDEN, EMBEDDING, DROPOUT = [256], 64, 0.0",
             "return losses.TripletMarginLoss(margin=0.2, smooth_loss=False, swap=False, distance=distances.CosineSimilarity())",
             "return miners.TripletMarginMiner(margin=0.2, type_of_triplets=\"semihard\", distance=distances.CosineSimilarity())",
-            "MEMORY, MEMORY_START = 1024, 0",
+            "MEMORY, MEMORY_START, MEMORY_IS_HALF = 1024, 0, False",
             "@torch.no_grad()",
             "unit[rows] @ unit.T",
         ] {
@@ -435,6 +443,15 @@ mod tests {
             (
                 &["schedule=step"],
                 "StepLR(optimizer, gamma=0.1, step_size=100)\n",
+            ),
+            (
+                &["memory_precision=f16"],
+                "MEMORY, MEMORY_START, MEMORY_IS_HALF = 1024, 0, True\n",
+            ),
+            (&["feature_precision=f16"], "FEATURES_ARE_HALF = True\n"),
+            (
+                &["memory_precision=f16", "memory_size=0"],
+                "MEMORY, MEMORY_START, MEMORY_IS_HALF = 0, 0, False\n",
             ),
             (
                 &["clip_grad_norm=0.5"],

@@ -39,10 +39,13 @@ NORM = @NORM@
 SEED, STEPS, BATCH = @SEED@, @STEPS@, @BATCH@
 # The learning rates of the head and, with what differs there, of the loss's own parameters; the most that all gradients together may measure.
 LR, LOSS_GROUP, CLIP = @LR@, @LOSS_GROUP@, @CLIP@
-MEMORY, MEMORY_START = @MEMORY@, @MEMORY_START@
+# Rows of the memory, the first step that uses it, and whether its values are rounded to half precision.
+MEMORY, MEMORY_START, MEMORY_IS_HALF = @MEMORY@, @MEMORY_START@, @MEMORY_IS_HALF@
 # Features are centred, as the training rows have them, and divided by their own standard deviation ("columns"), or all by the root of
 # their mean variance ("common"), or taken as they come (None).
 SCALING = @SCALING@
+# Whether scaled features are rounded to half precision.
+FEATURES_ARE_HALF = @FEATURES_ARE_HALF@
 # Whether the mean gradient of a batch is taken off that of each row while there is a memory. PML has no such option.
 CENTER_GRADIENT = @CENTER_GRADIENT@
 FROM_LDA = @FROM_LDA@
@@ -56,6 +59,12 @@ ON = @ON@
 LEFT_OUT = @LEFT_OUT@
 HERE = Path(__file__).resolve().parent
 RANK, WORLD = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+
+
+class HalfMemory(losses.CrossBatchMemory):
+    # PML holds its memory in the precision of the embeddings: it takes as much room, with the values that half precision holds.
+    def add_to_memory(self, embeddings, labels, batch_size):
+        super().add_to_memory(embeddings.half().to(embeddings.dtype), labels, batch_size)
 
 
 def make_loss(classes):
@@ -332,6 +341,8 @@ def main():
         if not asked.fresh:
             fold(model, shift, scale, back=True)
         x = (x - shift) * scale
+    if FEATURES_ARE_HALF:
+        x = x.half().float()
     model, x, y = model.to(device), x.to(device), y.to(device)
     if WORLD > 1:
         model = torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)
@@ -339,7 +350,8 @@ def main():
     # Proxies are of the classes that train.
     classes, known = torch.unique(y[train.to(device)], return_inverse=True)
     plain, miner = make_loss(len(classes)).to(device), make_miner()
-    memory = losses.CrossBatchMemory(plain, EMBEDDING, MEMORY, miner) if MEMORY else None
+    remember = HalfMemory if MEMORY_IS_HALF else losses.CrossBatchMemory
+    memory = remember(plain, EMBEDDING, MEMORY, miner) if MEMORY else None
     wrap = pml_dist.DistributedLossWrapper if WORLD > 1 else lambda loss: loss
     alone, beside = wrap(plain), memory and wrap(memory)
     mine = miner and (pml_dist.DistributedMinerWrapper(miner) if WORLD > 1 else miner)

@@ -131,6 +131,8 @@ struct LastStep {
     first: usize,
     slots: Slots,
     references: usize,
+    /// The references are the batch itself.
+    alone: bool,
 }
 
 impl Trainer {
@@ -174,9 +176,8 @@ impl Trainer {
         setup.sizes = sizes;
         let sizes = &setup.sizes;
         let files = sizes.kernels(&config);
-        engine
-            .prepare(kernels::used_of(engine.info(), &files))
-            .await?;
+        let used = kernels::used_of(engine.info(), &files, sizes.least_precision());
+        engine.prepare(used).await?;
         let mut workspace = engine.workspace("training", &plan, sizes.advice()).await?;
         let weights = EmbeddingModel::initial_weights(&sizes.architecture, config.seed);
         let model = EmbeddingModel::new(
@@ -196,11 +197,13 @@ impl Trainer {
             &mut workspace,
             &dataset,
             &scaling.scaling,
+            sizes.features,
             resident,
         )
         .await?;
         let classes = dataset.class_names.len();
-        let mut memory = CrossBatchMemory::new(&mut workspace, sizes.memory, classes);
+        let mut memory =
+            CrossBatchMemory::new(&mut workspace, sizes.precision, sizes.memory, classes);
         if config.memory() == 0 || config.memory_start_step > 0 {
             memory.reset(sizes.batch);
         }
@@ -419,6 +422,7 @@ impl Trainer {
             first: (steps - 1) % steps_per_upload * batch,
             slots: last.slots,
             references: last.references,
+            alone: last.alone,
         }
     }
 

@@ -1,6 +1,7 @@
 //! What the integration tests share: both engines, data that is exact in f32, and a comparison that says where it failed.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+use nearfar::kernels::stored::{Precision, StoredRows};
 use nearfar::{
     DeviceVec, Engine, EngineChoice, EngineKind, MemoryPlan, Purpose, RowSource, Rows, TileShape,
     reference,
@@ -69,6 +70,19 @@ pub(crate) fn vector<T: bytemuck::Pod>(
             .expect("uploads");
         vector
     })
+}
+
+/// Rows on the engine in this precision, rounded by the `half` crate.
+pub(crate) fn stored(engine: &Engine, rows: &[f32], precision: Precision) -> StoredRows {
+    let half = |value: f32| u32::from(half::f16::from_f32(value).to_bits());
+    match precision {
+        Precision::F32 => StoredRows::F32(vector(engine, rows, 0)),
+        Precision::F16 => {
+            let pairs = rows.chunks_exact(2);
+            let words: Vec<u32> = pairs.map(|two| half(two[0]) | half(two[1]) << 16).collect();
+            StoredRows::F16(vector(engine, &words, 0))
+        }
+    }
 }
 
 /// An output of `count` elements, poisoned: what a kernel leaves out shows.

@@ -35,11 +35,20 @@ CASES = [
     dict(name="no memory, semihard, swap and smooth", hidden=[9], embedding=5, batch=10, memory=0, type="semihard", seed=18, swap=True, smooth=True),
     dict(name="memory, multi-similarity, l2", hidden=[8], embedding=6, batch=6, memory=18, type=None, seed=19, miner="multi-similarity", arguments=dict(epsilon=0.1), distance="l2"),
     dict(name="no memory, batch-easy-hard, l2, swap", hidden=[9], embedding=5, batch=10, memory=0, type=None, seed=20, miner="batch-easy-hard", arguments=dict(pos_strategy="hard", neg_strategy="hard"), distance="l2", swap=True),
+    dict(name="memory in half precision that goes round, semihard", hidden=[9], embedding=5, batch=6, memory=15, type="semihard", seed=22, half=True),
+    dict(name="memory in half precision, batch-hard", hidden=[8], embedding=6, batch=6, memory=18, type=None, seed=43, miner="batch-hard", half=True),
 ]
 MINERS = {
     "batch-hard": miners.BatchHardMiner, "batch-easy-hard": miners.BatchEasyHardMiner,
     "multi-similarity": miners.MultiSimilarityMiner, "pair-margin": miners.PairMarginMiner,
 }
+
+
+class HalfMemory(losses.CrossBatchMemory):
+    # Unit rows with the values that half precision holds. PML compares rows over their length: seeds keep triplets clear of the margins.
+    def add_to_memory(self, embeddings, labels, batch_size):
+        unit = torch.nn.functional.normalize(embeddings)
+        super().add_to_memory(unit.half().float(), labels, batch_size)
 
 
 def run(case):
@@ -65,7 +74,8 @@ def run(case):
         miner = MINERS[case["miner"]](**case.get("arguments", {}), distance=distance())
     loss = losses.TripletMarginLoss(loss_margin, case.get("swap", False), case.get("smooth", False), distance=distance())
     if case["memory"]:
-        loss = losses.CrossBatchMemory(loss, case["embedding"], case["memory"], miner)
+        memory = HalfMemory if case.get("half") else losses.CrossBatchMemory
+        loss = memory(loss, case["embedding"], case["memory"], miner)
     adam = torch.optim.Adam(net.parameters(), 1e-2, weight_decay=case.get("weight_decay", 0))
     out["steps"] = []
     for _ in range(STEPS):

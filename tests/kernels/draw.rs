@@ -86,7 +86,7 @@ fn drawn(engine: &Engine, case: &Case, draws: &Draws, first: usize, rows: usize)
     } = part.selected(engine, &Selection::all(draws.distance));
     let inputs = Inputs {
         anchors: &anchors,
-        references: &references,
+        references: (&references).into(),
         batch: &batch,
         tags: &tags,
     };

@@ -3,6 +3,7 @@ use nearfar::kernels::embed;
 use nearfar::kernels::gemm::{Input, Layer, forward};
 use nearfar::kernels::normalize::{self, Bank, Slots};
 use nearfar::kernels::ranks::Row;
+use nearfar::kernels::stored::StoredRows;
 use nearfar::kernels::stride;
 use nearfar::kernels::tile::Shape;
 use nearfar::reference;
@@ -88,7 +89,7 @@ impl<'a> Case<'a> {
         let mut unit = output(engine, rows * layer.outputs);
         let mut norms = output(engine, rows);
         let mut bank = Bank {
-            rows: vector(engine, &vec![7.0f32; capacity * layer.outputs], 0),
+            rows: StoredRows::F32(vector(engine, &vec![7.0f32; capacity * layer.outputs], 0)),
             tags: vector(engine, &vec![[7u32; 2]; capacity], 0),
         };
         let mut status = vector(engine, &[0u32], 0);
@@ -135,7 +136,7 @@ impl<'a> Case<'a> {
                 );
                 normalize::store(
                     &mut commands,
-                    rows,
+                    0..rows,
                     layer.outputs,
                     &batch,
                     3,
@@ -151,7 +152,7 @@ impl<'a> Case<'a> {
         Left {
             unit: read(engine, &unit, rows * layer.outputs),
             norms: read(engine, &norms, rows),
-            bank: read(engine, &bank.rows, capacity * layer.outputs),
+            bank: read(engine, bank.rows.read().floats(), capacity * layer.outputs),
             tags: read(engine, &bank.tags, capacity),
             status: read(engine, &status, 1),
         }

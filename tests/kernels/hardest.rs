@@ -32,7 +32,7 @@ fn picked(
     let (batch, tags) = (vector(engine, &batch, 0), vector(engine, tags, 0));
     let inputs = Inputs {
         anchors: &anchors,
-        references: &references,
+        references: (&references).into(),
         batch: &batch,
         tags: &tags,
     };

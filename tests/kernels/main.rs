@@ -25,6 +25,7 @@ mod row_weights;
 mod select;
 mod shaders;
 mod similarities;
+mod stored;
 mod tile;
 mod triplet_loss;
 mod triplet_margin;

@@ -1,5 +1,6 @@
 use nearfar::kernels::normalize::{Bank, Slots, backward, in_place, normalize, store};
 use nearfar::kernels::ranks::Row;
+use nearfar::kernels::stored::StoredRows;
 use nearfar::kernels::triplet_margin::{TERMS, Total};
 use nearfar::reference;
 
@@ -55,7 +56,7 @@ fn stored_rows_go_round_the_end_of_the_memory_with_label_and_id() {
             })
             .collect();
         let mut bank = Bank {
-            rows: vector(&engine, &vec![7.0f32; capacity * stride], 0),
+            rows: StoredRows::F32(vector(&engine, &vec![7.0f32; capacity * stride], 0)),
             tags: vector(&engine, &vec![[7u32; 2]; capacity], 0),
         };
         let (mut unit, mut norms) = (vector(&engine, &rows, 0), output(&engine, count));
@@ -69,7 +70,7 @@ fn stored_rows_go_round_the_end_of_the_memory_with_label_and_id() {
         let batch_on = vector(&engine, &batch, 0);
         store(
             &mut commands,
-            count,
+            0..count,
             stride,
             &batch_on,
             2,
@@ -92,7 +93,7 @@ fn stored_rows_go_round_the_end_of_the_memory_with_label_and_id() {
             .map(|row| reference::dot(row, row).sqrt())
             .collect();
         assert_close("norms", &read(&engine, &norms, count), &lengths, 1e-6);
-        let stored = read(&engine, &bank.rows, capacity * stride);
+        let stored = read(&engine, bank.rows.read().floats(), capacity * stride);
         let tags = read(&engine, &bank.tags, capacity);
         for i in 0..count {
             let slot = (5 + i) % capacity;
@@ -114,7 +115,7 @@ fn a_row_without_a_finite_length_sets_the_status() {
             let mut rows = random_rows(&mut rng(7), 3, 8);
             rows[10] = bad;
             let mut bank = Bank {
-                rows: output(&engine, 24),
+                rows: StoredRows::F32(output(&engine, 24)),
                 tags: output(&engine, 3),
             };
             let mut status = vector(&engine, &[0u32], 0);
@@ -126,7 +127,7 @@ fn a_row_without_a_finite_length_sets_the_status() {
             let mut commands = engine.commands();
             store(
                 &mut commands,
-                3,
+                0..3,
                 8,
                 &vector(&engine, &[Row::default(); 3], 0),
                 0,

@@ -30,12 +30,12 @@ fn counted(engine: &Engine, case: &Case, distance: Distance, low: u32) -> [Vec<u
         shape,
         distance,
         &anchors,
-        &references,
+        (&references).into(),
         &mut values,
     );
     let inputs = Inputs {
         anchors: &anchors,
-        references: &references,
+        references: (&references).into(),
         batch: &batch,
         tags: &tags,
     };

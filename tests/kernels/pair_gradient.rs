@@ -58,7 +58,7 @@ fn both_products_are_those_of_the_loops() {
                     &mut commands,
                     &block,
                     onto,
-                    &on_references,
+                    (&on_references).into(),
                     &on_weights,
                     &mut gradient,
                 );
@@ -135,7 +135,7 @@ fn segments_summed_at_once_give_the_bits_of_one_after_the_other() {
             &mut commands,
             &block,
             false,
-            &references,
+            (&references).into(),
             &weights,
             &mut gradient,
         );

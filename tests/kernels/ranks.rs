@@ -29,7 +29,7 @@ fn ranks_from_gaps(
     let (batch, device_tags) = (vector(engine, rows, 0), vector(engine, tags, 0));
     let inputs = Inputs {
         anchors: &queries,
-        references: &references,
+        references: (&references).into(),
         batch: &batch,
         tags: &device_tags,
     };

@@ -125,12 +125,12 @@ impl Case {
             Shape::Strip,
             selection.distance,
             &selected.anchors,
-            &selected.references,
+            (&selected.references).into(),
             &mut selected.kept.values,
         );
         let inputs = Inputs {
             anchors: &selected.anchors,
-            references: &selected.references,
+            references: (&selected.references).into(),
             batch: &selected.batch,
             tags: &selected.tags,
         };

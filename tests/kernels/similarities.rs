@@ -37,7 +37,7 @@ fn everywhere(
                 shape,
                 distance,
                 &anchors,
-                &references,
+                (&references).into(),
                 &mut s,
             );
             engine.submit(commands);

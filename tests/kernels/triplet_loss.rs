@@ -38,7 +38,7 @@ fn compare(engine: &Engine, case: &Case, selection: &Selection, weighing: &Weigh
         &mut commands,
         &block,
         weighing,
-        &selected.references,
+        (&selected.references).into(),
         &mut selected.kept,
         &mut terms,
         3,
@@ -89,7 +89,7 @@ fn compare_swapped(
         let mut commands = engine.commands();
         let inputs = Inputs {
             anchors: &selected.anchors,
-            references: &selected.references,
+            references: (&selected.references).into(),
             batch: &selected.batch,
             tags: &selected.tags,
         };
@@ -279,7 +279,7 @@ fn losses(engine: &Engine, case: &Case, weighing: &Weighing) -> f32 {
         &mut commands,
         &block,
         weighing,
-        &selected.references,
+        (&selected.references).into(),
         &mut selected.kept,
         &mut terms,
         3,

@@ -1,13 +1,14 @@
 use nearfar::kernels::pair_counts::{PAIRS, read_pairs};
 use nearfar::kernels::ranks::{Block, Inputs, Row, Scratch};
+use nearfar::kernels::stored::Precision;
 use nearfar::kernels::triplet_margin::{
     Kind, MINE, Rule, TERMS, Total, mine, part_stride, share_with_references,
 };
 use nearfar::{Commands, DeviceVec, Distance, Engine, EngineKind, reference};
 
 use super::common::{
-    assert_close, engines, labels, open, output, random_rows, read, rng, tied_unit_rows, to_f64,
-    vector,
+    assert_close, engines, labels, open, output, random_rows, read, rng, stored, tied_unit_rows,
+    to_f64, vector,
 };
 
 const KINDS: [Kind; 5] = [
@@ -34,6 +35,8 @@ struct Case {
     references: Vec<f32>,
     tags: Vec<[u32; 2]>,
     stride: usize,
+    /// Precision of the references, whose values are exact in it.
+    precision: Precision,
 }
 
 struct Outcome {
@@ -118,16 +121,14 @@ fn run_between(
         count.copy_from_slice(&[before as u32, (before >> 32) as u32]);
     }
     let mut report = vector(engine, &words, 0);
-    let (anchors, device_references) = (
-        vector(engine, &case.anchors, 0),
-        vector(engine, &case.references, 0),
-    );
+    let anchors = vector(engine, &case.anchors, 0);
+    let device_references = stored(engine, &case.references, case.precision);
     let rows_of_batch = batch;
     let batch = vector(engine, &rows_of_batch, 0);
     let tags = vector(engine, &case.tags, 0);
     let inputs = Inputs {
         anchors: &anchors,
-        references: &device_references,
+        references: device_references.read(),
         batch: &batch,
         tags: &tags,
     };
@@ -280,6 +281,7 @@ fn memory_case(seed: u64, rows: usize, m: usize, classes: u32) -> Case {
         references,
         tags,
         stride: 64,
+        precision: Precision::F32,
     }
 }
 
@@ -315,6 +317,29 @@ fn counts_and_gradients_equal_the_loops_on_data_full_of_ties() {
                         compare(&engine, &case, &rule, rows, false);
                     }
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn counts_and_gradients_equal_the_loops_on_references_in_half_precision() {
+    let sizes = [(1, 1, 1), (9, 256, 40), (20, 257, 2), (8, 4200, 4)];
+    for engine in engines() {
+        for (seed, (rows, m, classes)) in sizes.into_iter().enumerate() {
+            // Multiples of 1/8, which half precision holds.
+            let case = Case {
+                precision: Precision::F16,
+                ..memory_case(seed as u64, rows, m, classes)
+            };
+            for distance in DISTANCES {
+                let rule = Rule {
+                    distance,
+                    kind: Kind::Semihard,
+                    miner_margin: 0.25,
+                    loss_margin: 0.25,
+                };
+                compare(&engine, &case, &rule, rows, false);
             }
         }
     }
@@ -567,6 +592,7 @@ fn the_gradient_is_the_slope_of_the_loss_on_random_rows() {
         references,
         tags,
         stride: dim,
+        precision: Precision::F32,
     };
     for engine in engines() {
         for distance in DISTANCES {

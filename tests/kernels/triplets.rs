@@ -225,7 +225,7 @@ fn listed(
         Shape::Strip,
         Distance::Cosine,
         &anchors,
-        &known,
+        (&known).into(),
         &mut s,
     );
     engine.submit(commands);

@@ -28,7 +28,7 @@ const SMALL: [&str; 9] = [
 ];
 
 /// Runs that hold every kind of state at least once.
-const CASES: [(&str, &[&str]); 24] = [
+const CASES: [(&str, &[&str]); 27] = [
     ("ranks with memory", &[]),
     (
         "a memory that begins later, m rows of a class",
@@ -150,6 +150,20 @@ const CASES: [(&str, &[&str]); 24] = [
             "m_per_class=3",
         ],
     ),
+    (
+        "a memory in half precision",
+        &["memory_precision=f16", "embedding_size=7"],
+    ),
+    (
+        "row losses with a memory in half precision that begins later",
+        &[
+            "memory_precision=f16",
+            "memory_start_step=14",
+            "loss.name=contrastive",
+            "miner.name=none",
+        ],
+    ),
+    ("features in half precision", &["feature_precision=f16"]),
 ];
 
 fn dataset() -> Rc<Dataset> {
@@ -701,7 +715,7 @@ fn changed(bytes: &[u8], array: &Array) -> Vec<u8> {
 fn the_comparison_sees_every_part_of_a_checkpoint() {
     let dataset = dataset();
     let mut engine = Some(open(EngineKind::Cpu, 256 << 20));
-    for case in [0, 1, 7, 10, 11] {
+    for case in [0, 1, 7, 10, 11, 21] {
         let (name, sets) = CASES[case];
         let mut straight = start(engine.take().expect("is free"), &dataset, &config(sets));
         finish(&mut straight);
@@ -757,7 +771,7 @@ fn the_comparison_sees_every_part_of_a_checkpoint() {
             let same = found.is_ok_and(|found| found == expected);
             let unused = match from {
                 // A shuffled epoch is drawn at its beginning, and this one lasts to the end.
-                "\"generator\":\"" => [0, 7, 10].contains(&case),
+                "\"generator\":\"" => [0, 7, 10, 21].contains(&case),
                 "\"drifted\":[" => case == 7,
                 // No run here is quiet for long, and baselines that are missing are scored again.
                 "\"quiet_steps\":" | "\"baseline\":{" => true,

@@ -20,9 +20,11 @@ const LARGE: [&str; 4] = [
     "embedding_size=12",
 ];
 
-/// A loss of each kind, with and without a memory, and what a hidden layer may have.
-const CASES: [(&str, &[&str]); 9] = [
+/// A loss of each kind, with and without a memory, and what a hidden layer and the memory may have.
+const CASES: [(&str, &[&str]); 11] = [
     ("triplets with a memory", &[]),
+    ("a memory in half precision", &["memory_precision=f16"]),
+    ("features in half precision", &["feature_precision=f16"]),
     ("triplets of the batch alone", &["memory_size=0"]),
     ("a memory that begins later", &["memory_start_step=1"]),
     (

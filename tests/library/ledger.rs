@@ -85,6 +85,42 @@ fn a_run_holds_exactly_its_plan_at_every_step_and_nothing_after() {
     }
 }
 
+#[test]
+fn a_memory_in_half_precision_takes_half_the_bytes_of_its_rows() {
+    for engine in engines() {
+        let held = |precision: &str, memory: &str, embedding: &str| {
+            let precision = format!("memory_precision={precision}");
+            let sets = [memory, embedding, &precision, "steps=3", "batch_size=32"];
+            let (dataset, config) = digits(&sets);
+            let plan = Trainer::plan(&engine.room(), &dataset, &config, &Rate::default());
+            let planned = plan.expect("fits").memory;
+            let ledger = engine.ledger().clone();
+            pollster::block_on(async {
+                let mut run = Run::new(engine.clone(), dataset, config)
+                    .await
+                    .expect("fits");
+                run.next(3).await.expect("goes on");
+                let bank = ledger.by_purpose()[&Purpose::MemoryBank];
+                assert_eq!(bank, planned.by_purpose()[&Purpose::MemoryBank]);
+                bank
+            })
+        };
+        // A label and an id beside each row; rows are padded to whole vec4s in both precisions.
+        for (rows, embedding, floats) in [(65_536, 64, 64), (1024, 33, 36), (500, 2, 4)] {
+            let [memory, embedding] = [
+                format!("memory_size={rows}"),
+                format!("embedding_size={embedding}"),
+            ];
+            assert_eq!(held("f32", &memory, &embedding), rows * (4 * floats + 8));
+            assert_eq!(held("f16", &memory, &embedding), rows * (2 * floats + 8));
+        }
+        // Nothing is halved where there is no memory.
+        let none =
+            ["f32", "f16"].map(|precision| held(precision, "memory_size=0", "embedding_size=6"));
+        assert_eq!(none, [32 * (4 * 8 + 8); 2]);
+    }
+}
+
 /// Random settings of small runs; many of them do not go together.
 fn by_chance(rng: &mut Rng) -> Vec<String> {
     let losses = [
@@ -134,6 +170,8 @@ fn by_chance(rng: &mut Rng) -> Vec<String> {
         ("batch_size", &["8", "12", "32", "60"][..]),
         ("memory_size", &["0", "60", "64", "500"]),
         ("memory_start_step", &["0", "2"]),
+        ("memory_precision", &["f32", "f16"]),
+        ("feature_precision", &["f32", "f16"]),
         (
             "hidden_layers",
             &["[]", "[5]", "[16,9]", "[64]", "[9,8,7,6,9,8]"],

@@ -25,6 +25,9 @@ struct Trace {
     #[serde(default)]
     arguments: serde_json::Map<String, serde_json::Value>,
     distance: Option<String>,
+    /// The memory's rows are rounded to half precision.
+    #[serde(default)]
+    half: bool,
     #[serde(default)]
     swap: bool,
     #[serde(default)]
@@ -102,6 +105,9 @@ fn difference(engine: Engine, trace: &Trace) -> Result<f64, String> {
         format!("loss.swap={}", trace.swap),
         format!("loss.smooth_loss={}", trace.smooth),
     ];
+    if trace.half {
+        sets.push("memory_precision=f16".to_owned());
+    }
     if let Some(distance) = &trace.distance {
         sets.push(format!("distance={distance}"));
     }

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use crate::common::{engines, open};
 use nearfar::{
-    Baseline, Dataset, Embedder, Engine, EngineKind, Metrics, Neighbourhood, Purpose, Rate, Recipe,
-    Run, RunReport, Scores, Side, TrainConfig, Trainer, Working,
+    Baseline, Dataset, Embedder, Engine, EngineKind, Error, Labelled, Metrics, Neighbourhood,
+    Purpose, Rate, Recipe, Run, RunReport, Scores, Side, TrainConfig, Trainer, Working,
 };
 
 fn config(dataset: &Dataset, sets: &[&str]) -> TrainConfig {
@@ -258,9 +258,14 @@ fn both_engines_agree_on_the_first_twenty_losses() {
 
 #[test]
 fn streaming_the_features_changes_no_byte() {
-    for kind in [EngineKind::Gpu, EngineKind::Cpu] {
+    let kinds = [EngineKind::Gpu, EngineKind::Cpu];
+    let precisions = ["feature_precision=f32", "feature_precision=f16"];
+    for (kind, precision) in kinds
+        .into_iter()
+        .flat_map(|kind| precisions.map(|p| (kind, p)))
+    {
         let dataset = Rc::new(Dataset::sample("many-classes", 0).expect("is there"));
-        let config = config(&dataset, &["steps=30"]);
+        let config = config(&dataset, &["steps=30", precision]);
         let train = |budget: u64| {
             let engine = open(kind, budget);
             pollster::block_on(async {
@@ -280,6 +285,8 @@ fn streaming_the_features_changes_no_byte() {
             })
         };
         let resident = train(256 << 20);
+        let bytes = if precision.ends_with("f16") { 2 } else { 4 };
+        assert_eq!(resident.2, 6500 * 64 * bytes);
         // What is left for evaluations shrinks first; then the features no longer stay.
         let mut budget = resident.3;
         let streamed = loop {
@@ -290,9 +297,60 @@ fn streaming_the_features_changes_no_byte() {
                 break smaller;
             }
         };
+        assert!(streamed.2 < resident.2 / 4, "the features were not kept");
+    }
+}
+
+#[test]
+fn features_in_half_precision_train_and_score_as_those_that_were_rounded_before() {
+    let values: Vec<f32> = (0..600 * 7).map(|i| (i as f32 * 0.7).sin() * 3.0).collect();
+    let rounded = values.iter().map(|v| half::f16::from_f32(*v).to_f32());
+    let rounded: Vec<f32> = rounded.collect();
+    let trained = |engine: Engine, values: &[f32], sets: &[&str]| {
+        let dataset = Dataset::new(Labelled {
+            name: "waves".to_owned(),
+            values: values.to_vec(),
+            dim: 7,
+            labels: (0..600).map(|i| (i / 3 % 9).to_string()).collect(),
+            ..Labelled::default()
+        });
+        let dataset = dataset.expect("several classes");
+        let small = [
+            "steps=8",
+            "standardize=false",
+            "hidden_layers=[9]",
+            "batch_size=20",
+        ];
+        let config = config(&dataset, &[&small[..], sets].concat());
+        pollster::block_on(async {
+            let mut trainer = Trainer::new(engine, Rc::new(dataset), config).await?;
+            while trainer.step() < 8 {
+                trainer.advance(8 - trainer.step()).await?;
+            }
+            let raw = trainer.score_raw(Side::Test).await?;
+            Ok::<_, Error>((trainer.weights().await?, raw))
+        })
+    };
+    for engine in engines() {
+        for layers in ["hidden_layers=[9]", "hidden_layers=[]"] {
+            let of = |values: &[f32], precision: &str| {
+                trained(engine.clone(), values, &[layers, precision]).expect("trains")
+            };
+            let halves = of(&values, "feature_precision=f16");
+            assert!(halves == of(&rounded, "feature_precision=f32"), "{layers}");
+            assert!(
+                halves.0 != of(&values, "feature_precision=f32").0,
+                "{layers}"
+            );
+        }
+        let large: Vec<f32> = values.iter().map(|v| v * 1e5).collect();
+        let refused = trained(engine.clone(), &large, &["feature_precision=f16"]);
+        let refused = refused
+            .expect_err("half precision holds no such value")
+            .to_string();
         assert!(
-            streamed.2 < resident.2 - (1 << 20),
-            "the features were not kept"
+            refused.starts_with("feature 1 of row 0 is 1.932653e5 as it is stored, and feature_precision f16 holds 65504 at most"),
+            "{refused}"
         );
     }
 }
@@ -784,15 +842,16 @@ fn what_goes_by_rows_gives_the_same_bytes_twice_and_one_loss_on_both_engines() {
             &["memory_size=0"][..],
             &["memory_size=600"],
             &["memory_size=48", "memory_start_step=4"],
+            &["memory_size=600", "memory_precision=f16"],
         ];
         let has = |part: &str| miner.iter().any(|set| set.contains(part));
         // A loss with proxies uses no memory, and the gradient is centred only with a memory.
         let memories = if has("face") || has("prox") || has("soft-triple") {
             &memories[..1]
         } else if has("center_") {
-            &memories[2..]
+            &memories[2..3]
         } else if has("name=lifted") || has("nca") {
-            &memories[..2]
+            &[memories[0], memories[1], memories[3]]
         } else {
             &memories[..]
         };

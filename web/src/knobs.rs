@@ -5,6 +5,7 @@
 
 mod learning;
 
+use nearfar::kernels::stored::Precision;
 use nearfar::{Activation, Distance, Loss, Miner, Sampler, Strategy, TypeOfTriplets};
 
 pub(crate) use learning::LEARNING;
@@ -424,11 +425,25 @@ pub(crate) const MORE: [Knob; 43] = [
         entry: Entry::Number("10"),
     },
     Knob {
+        key: "memory_precision",
+        label: "Memory's numbers",
+        pml: "",
+        help: "The precision in which the memory holds its rows. f16 halves its bytes, and rounds each number by at most 1/2048 of it; everything else is computed in f32.",
+        entry: Entry::Choice(&Precision::ALL),
+    },
+    Knob {
         key: "center_gradient",
         label: "Centre the gradient",
         pml: "",
         help: "Subtracts the mean gradient of a batch from that of each row while a memory is in use. The mean moves all embeddings the same way, away from the stored ones, and separates no classes. Needed where a memory and several rows of a class in a batch come together.",
         entry: Entry::Choice(&OFF_ON),
+    },
+    Knob {
+        key: "feature_precision",
+        label: "Features' numbers",
+        pml: "",
+        help: "The precision in which the run holds the features, once scaled. f16 halves their bytes, and rounds each number by at most 1/2048 of it; scores of the raw rows are those of the rounded numbers. Numbers above 65504 are refused.",
+        entry: Entry::Choice(&Precision::ALL),
     },
     Knob {
         key: "split",

@@ -6,6 +6,7 @@ use pulp::{Simd, WithSimd};
 
 use super::ladder::Ladder;
 use super::rule::{Rule, Total};
+use crate::stored::Rows;
 use crate::tile::{PANEL, columns, lanes_of};
 use crate::{Distance, SEGMENT, add_scaled};
 
@@ -107,10 +108,11 @@ impl Anchor<'_> {
         (self.totals, self.weights) = (totals, weights);
     }
 
-    /// Turns the gap counts into each positive's number of active negatives, and adds the positives' part of the gradient.
+    /// Turns the gap counts into each positive's number of active negatives, and adds the positives' part of the gradient. The
+    /// reference with an `id` is in slot `id % capacity`.
     #[inline(always)]
-    pub(super) fn pull<'r>(&mut self, reference: impl Fn(u32) -> &'r [f32]) {
-        let mut active = 0u32;
+    pub(super) fn pull(&mut self, references: Rows<'_>, capacity: usize, buffer: &mut Vec<f32>) {
+        let (mut active, stride) = (0u32, self.part.len());
         let gap_counts = self.gap_counts.chunks_mut(SEGMENT);
         let Ladder {
             thresholds,
@@ -124,7 +126,9 @@ impl Anchor<'_> {
                 *count = active;
                 let weight = -(active as f32) * distance.slope(f32::from_bits(*bits));
                 self.weights += f64::from(weight);
-                add_scaled(self.part, weight, reference(*id));
+                let slot = *id as usize % capacity;
+                let row = references.some(slot * stride, stride, buffer);
+                add_scaled(self.part, weight, row);
             }
             add_scaled(self.gradient, 1.0, self.part);
         }

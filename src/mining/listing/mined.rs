@@ -203,7 +203,7 @@ impl<'a> Mined<'a> {
             Shape::of(self.engine.info(), rows.len()),
             self.distance,
             &self.anchors,
-            &self.references,
+            (&self.references).into(),
             &mut self.similarities,
         );
         self.engine.submit(commands);

@@ -180,7 +180,7 @@ impl Evaluator {
     fn operands(&mut self) -> (Inputs<'_>, &mut Scratch) {
         let inputs = Inputs {
             anchors: &self.queries,
-            references: &self.references,
+            references: (&self.references).into(),
             batch: &self.batch,
             tags: &self.tags,
         };
@@ -286,7 +286,7 @@ impl Evaluator {
                 };
                 let places: Vec<u32> = jobs.iter().map(place).collect();
                 slices.upload(&mut self.numbers, 0, &places).await?;
-                let (from, numbers) = (&self.references, &self.numbers);
+                let (from, numbers) = ((&self.references).into(), &self.numbers);
                 let (count, stride) = (places.len(), stride(dim));
                 gather::gather(
                     slices.commands(),

@@ -303,7 +303,7 @@ impl PairCounter {
                 shape,
                 Distance::Cosine,
                 &self.queries,
-                &self.references,
+                (&self.references).into(),
                 &mut self.similarities,
             );
             let floats = (at_once * width) as u64;

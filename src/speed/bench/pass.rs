@@ -171,7 +171,7 @@ pub async fn measure(engine: &Engine, shape: &Pass, peak: f64) -> Result<Line> {
     let mut on = Buffers::of(engine, shape, &stored).await?;
     let inputs = Inputs {
         anchors: &on.anchors,
-        references: &on.bank,
+        references: (&on.bank).into(),
         batch: &on.rows,
         tags: &on.tags,
     };

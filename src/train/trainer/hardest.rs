@@ -48,7 +48,10 @@ impl Trainer {
     /// Records the search of a step for its hardest triplets, and returns the number of places to read.
     pub(super) fn pick(&mut self, commands: &mut Commands, step: LastStep) -> u64 {
         let LastStep {
-            first, references, ..
+            first,
+            references,
+            alone,
+            ..
         } = step;
         let rows = self.setup.sizes.batch;
         let block = Block {
@@ -61,7 +64,7 @@ impl Trainer {
         };
         let inputs = Inputs {
             anchors: &self.train.embedded.unit,
-            references: &self.memory.bank.rows,
+            references: self.memory.references(alone, &self.train.embedded.unit),
             batch: &self.train.batch,
             tags: &self.memory.bank.tags,
         };

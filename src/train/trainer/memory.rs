@@ -292,8 +292,9 @@ impl Sizes {
         let parameters = self.architecture.parameters();
         let mut plan = FeatureStore::plan(
             MemoryPlan::default(),
+            self.features,
             if resident { dataset.rows() } else { 0 },
-            staged.max(TILE_ROWS),
+            [staged.max(TILE_ROWS), self.chunk],
             dataset.features.dim(),
         );
         plan = self.architecture.plan(plan, MODEL);
@@ -315,7 +316,7 @@ impl Sizes {
             plan = Boundary::plan(plan, self.held.moments);
         }
         plan = Clipping::plan(plan, &self.held, self.learned(parameters));
-        plan = CrossBatchMemory::plan(plan, self.memory, dim);
+        plan = CrossBatchMemory::plan(plan, self.precision, self.memory, dim);
         plan = plan.with::<Row>(Purpose::Ranks, "train.rows", steps * batch);
         let both: Vec<Blocks> = self.all_blocks().copied().collect();
         plan = self.plan_mining(plan, &both);

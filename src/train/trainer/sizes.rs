@@ -10,6 +10,7 @@ use crate::data::{Dataset, Sides};
 use crate::judge::linear::{LinearMap, Unfit};
 use crate::kernels::pair_counts::PAIRS;
 use crate::kernels::ranks::{Block, Row, SEGMENT};
+use crate::kernels::stored::Precision;
 use crate::kernels::triplet_margin::{self, OWNERS, TERMS, part_stride};
 use crate::kernels::{MOST_STEPS, stride};
 use crate::mining::row_pass::{BlockSizes, RowPass};
@@ -39,6 +40,9 @@ pub(super) struct Sizes {
     /// Rows of a batch that go through the head at once: all, or whole segments of those that a weight gradient is summed in.
     pub(super) chunk: usize,
     pub(super) memory: usize,
+    /// Precision of the memory's rows, and of the features.
+    pub(super) precision: Precision,
+    pub(super) features: Precision,
     /// Blocks of anchors in steps with the memory, and in steps with the batch alone; `None` if a run has no such step.
     pub(super) with_memory: Option<Blocks>,
     pub(super) alone: Option<Blocks>,
@@ -170,6 +174,8 @@ impl Sizes {
             batch,
             chunk: batch,
             memory,
+            precision: config.precision_of_memory(),
+            features: config.feature_precision,
             with_memory,
             alone,
             alone_if_scarce,
@@ -187,6 +193,14 @@ impl Sizes {
             // A constant comes after the directions if the head has as many outputs.
             linear: linear.map(|directions| (directions + 1).min(outputs)),
         })
+    }
+
+    /// Half precision if anything is stored in it.
+    pub(super) fn least_precision(&self) -> Precision {
+        match (self.precision, self.features) {
+            (Precision::F32, Precision::F32) => Precision::F32,
+            _ => Precision::F16,
+        }
     }
 
     /// Words of a step's report.

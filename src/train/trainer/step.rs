@@ -77,6 +77,7 @@ impl Trainer {
             self.stage(slices, place, &rows).await?;
             slices.reserve(self.step_dispatches() + of_a_block).await?;
             let first = self.first_of(place, &rows);
+            self.features.bring(slices.commands(), first, rows.len());
             let train = &mut self.train;
             self.model.embed_and_store(
                 slices.commands(),
@@ -167,7 +168,7 @@ impl Trainer {
                 shape: Shape::of(self.engine.info(), rows),
                 inputs: Inputs {
                     anchors: &train.embedded.unit,
-                    references: &self.memory.bank.rows,
+                    references: self.memory.references(drawn.alone, &train.embedded.unit),
                     batch: &train.batch,
                     tags: &self.memory.bank.tags,
                 },
@@ -223,7 +224,7 @@ impl Trainer {
         let sizes = &self.setup.sizes;
         let rows = Inputs {
             anchors: &embedded.unit,
-            references: &self.memory.bank.rows,
+            references: self.memory.references(drawn.alone, &embedded.unit),
             batch,
             tags: &self.memory.bank.tags,
         };
@@ -258,6 +259,7 @@ impl Trainer {
                 slices.recorded(before * forward).await?;
                 self.stage(slices, place, &rows).await?;
                 slices.reserve(self.step_dispatches()).await?;
+                self.features.bring(slices.commands(), first, rows.len());
                 self.model.activate(
                     slices.commands(),
                     place.step,
@@ -392,7 +394,7 @@ impl<'a> Compared<'a> {
         match (rule.operands(), proxies) {
             (Operands::RowsWithProxies, Some(proxies)) => Self {
                 inputs: Inputs {
-                    references: &proxies.unit,
+                    references: (&proxies.unit).into(),
                     tags: &proxies.tags,
                     ..rows
                 },

@@ -27,8 +27,8 @@ impl Trainer {
     /// [`Error::Device`](crate::Error::Device).
     pub async fn stored_memory(&self) -> Result<StoredMemory> {
         let (memory, dim) = (&self.memory, self.model.embedding_size());
-        let count = (memory.len() * stride(dim)) as u64;
-        let padded = self.engine.read(&memory.bank.rows, 0, count).await?;
+        let floats = memory.len() * stride(dim);
+        let padded = memory.read(&self.engine, floats).await?;
         let rows = padded.chunks_exact(stride(dim));
         Ok(StoredMemory {
             embeddings: Embeddings {

@@ -8,6 +8,7 @@ mod work;
 use std::collections::BTreeMap;
 
 use nearfar::kernels::ranks::Block;
+use nearfar::kernels::stored::Precision;
 use nearfar::kernels::{self, Dispatch, Kernel, knn};
 use nearfar::{Commands, Engine, TileShape};
 
@@ -88,12 +89,15 @@ impl Data {
 /// A piece of the work.
 type Piece = fn(&mut Work<'_>);
 
-const PIECES: [Piece; 7] = [
+const PIECES: [Piece; 10] = [
     |work| work.head(),
-    |work| work.triplets(),
-    |work| work.losses(),
+    |work| work.triplets(Precision::F32),
+    |work| work.triplets(Precision::F16),
+    |work| work.losses(Precision::F32),
+    |work| work.losses(Precision::F16),
     |work| work.triplet_losses(),
-    |work| work.swaps(),
+    |work| work.swaps(Precision::F32),
+    |work| work.swaps(Precision::F16),
     |work| work.row_losses(),
     |work| work.lists(),
 ];

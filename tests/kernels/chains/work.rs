@@ -7,6 +7,7 @@ use nearfar::kernels::normalize::{self, Bank, Slots};
 use nearfar::kernels::ranks::{self, Inputs, LabelBits, NO_ID};
 use nearfar::kernels::row_loss::{self, Centers, ExtraInput, Form, Multiplicity, RowCost};
 use nearfar::kernels::select::{self, Counted, Keep, Kept, Selection, Side};
+use nearfar::kernels::stored::{Precision, Stored, StoredRows};
 use nearfar::kernels::tile::Shape;
 use nearfar::kernels::triplet_loss::{self, Weighing};
 use nearfar::kernels::triplet_margin::{self, Kind, Rule};
@@ -43,6 +44,13 @@ impl Work<'_> {
         buffer(self.engine)
     }
 
+    fn stored(&self, precision: Precision) -> StoredRows {
+        match precision {
+            Precision::F32 => StoredRows::F32(self.buffer()),
+            Precision::F16 => StoredRows::F16(self.buffer()),
+        }
+    }
+
     fn kept(&self) -> Kept {
         Kept {
             values: self.buffer(),
@@ -56,10 +64,15 @@ impl Work<'_> {
     pub(super) fn head(&mut self) {
         let rows = self.data.rows;
         let (x, chosen, parameters) = (self.buffer(), self.buffer(), self.buffer());
+        let halves = self.buffer();
         let (mut y, mut gradients, mut status) = (self.buffer(), self.buffer(), self.buffer());
         let (mut dx, batch, mut norms) = (self.buffer(), self.buffer(), self.buffer());
         let mut bank = Bank {
-            rows: self.buffer(),
+            rows: self.stored(Precision::F32),
+            tags: self.buffer(),
+        };
+        let mut bank_of_f16 = Bank {
+            rows: self.stored(Precision::F16),
             tags: self.buffer(),
         };
         let slots = Slots {
@@ -82,7 +95,9 @@ impl Work<'_> {
             ..hidden
         };
         let commands = &mut self.commands;
-        gather::gather(commands, &x, &chosen, 0, rows, STRIDE, &mut y);
+        for known in [Stored::F32(&x), Stored::F16(&halves)] {
+            gather::gather(commands, known, &chosen, 0, rows, STRIDE, &mut y);
+        }
         gather::scatter(commands, &x, &chosen, rows, STRIDE, &mut y);
         dropout::drop(
             commands,
@@ -164,18 +179,20 @@ impl Work<'_> {
         normalize::normalize(commands, rows, STRIDE, &x, 0, &mut y);
         normalize::in_place(commands, rows, STRIDE, 0, &mut y);
         normalize::measure(commands, rows, STRIDE, &x, &mut y, &mut norms, &mut status);
-        normalize::store(
-            commands,
-            rows,
-            STRIDE,
-            &batch,
-            0,
-            slots,
-            &mut y,
-            &mut norms,
-            &mut bank,
-            &mut status,
-        );
+        for bank in [&mut bank, &mut bank_of_f16] {
+            normalize::store(
+                commands,
+                0..rows,
+                STRIDE,
+                &batch,
+                0,
+                slots,
+                &mut y,
+                &mut norms,
+                bank,
+                &mut status,
+            );
+        }
         normalize::backward(
             commands,
             rows,
@@ -229,18 +246,18 @@ impl Work<'_> {
     }
 
     /// Triplets without a list of them, ranks, and the hardest.
-    pub(super) fn triplets(&mut self) {
+    pub(super) fn triplets(&mut self, precision: Precision) {
         let Data {
             rows,
             references,
             positives,
         } = self.data;
         let block = self.data.block();
-        let (anchors, known) = (self.buffer(), self.buffer());
+        let (anchors, known) = (self.buffer(), self.stored(precision));
         let (batch, tags) = (self.buffer(), self.buffer());
         let inputs = Inputs {
             anchors: &anchors,
-            references: &known,
+            references: known.read(),
             batch: &batch,
             tags: &tags,
         };
@@ -265,7 +282,7 @@ impl Work<'_> {
             Some(0),
             &mut report,
         );
-        if references == rows {
+        if references == rows && precision == Precision::F32 {
             triplet_margin::share_with_references(
                 commands,
                 &block,
@@ -297,13 +314,13 @@ impl Work<'_> {
     }
 
     /// Losses over similarities that are there at once.
-    pub(super) fn losses(&mut self) {
+    pub(super) fn losses(&mut self, precision: Precision) {
         let block = self.data.block();
-        let (anchors, known) = (self.buffer(), self.buffer());
+        let (anchors, known) = (self.buffer(), self.stored(precision));
         let (batch, tags) = (self.buffer(), self.buffer());
         let inputs = Inputs {
             anchors: &anchors,
-            references: &known,
+            references: known.read(),
             batch: &batch,
             tags: &tags,
         };
@@ -318,7 +335,7 @@ impl Work<'_> {
                 shape,
                 distance,
                 &anchors,
-                &known,
+                known.read(),
                 &mut kept.values,
             );
         }
@@ -363,7 +380,7 @@ impl Work<'_> {
             commands,
             &block,
             false,
-            &known,
+            known.read(),
             &kept.weights,
             &mut gradient,
         );
@@ -383,7 +400,7 @@ impl Work<'_> {
         let (batch, tags) = (self.buffer(), self.buffer());
         let inputs = Inputs {
             anchors: &anchors,
-            references: &known,
+            references: (&known).into(),
             batch: &batch,
             tags: &tags,
         };
@@ -407,7 +424,7 @@ impl Work<'_> {
                 commands,
                 &block,
                 &weighing,
-                &known,
+                (&known).into(),
                 &mut kept,
                 &mut terms,
                 0,
@@ -443,13 +460,13 @@ impl Work<'_> {
     }
 
     /// A submit has no room for these beside the other losses.
-    pub(super) fn swaps(&mut self) {
+    pub(super) fn swaps(&mut self, precision: Precision) {
         let block = self.data.block();
-        let (anchors, known) = (self.buffer(), self.buffer());
+        let (anchors, known) = (self.buffer(), self.stored(precision));
         let (batch, tags) = (self.buffer(), self.buffer());
         let inputs = Inputs {
             anchors: &anchors,
-            references: &known,
+            references: known.read(),
             batch: &batch,
             tags: &tags,
         };
@@ -466,13 +483,15 @@ impl Work<'_> {
             commands,
             &block,
             &swaps,
-            &known,
+            known.read(),
             &mut kept,
             &mut terms,
             0,
             &mut report,
         );
-        triplet_loss::swapped_loss(commands, &block, &swaps, 0, 64, inputs, &mut kept);
+        if precision == Precision::F32 {
+            triplet_loss::swapped_loss(commands, &block, &swaps, 0, 64, inputs, &mut kept);
+        }
     }
 
     pub(super) fn row_losses(&mut self) {
