@@ -123,6 +123,7 @@ pub use model::embedding_model::LayerWeights;
 pub use model::embeddings::Embeddings;
 pub use model::scaling::{Scaling, ScalingKind};
 pub use rules::config::{InitialWeights, Split, Standardize, TrainConfig};
+pub use rules::early_stop::{EarlyStop, StopMetric};
 pub use rules::losses::{
     ArcFaceLoss, CircleLoss, ContrastiveLoss, CosFaceLoss, GeneralizedLiftedStructureLoss,
     LiftedStructureLoss, Loss, MarginLoss, MultiSimilarityLoss, NcaLoss, NormalizedSoftmaxLoss,
@@ -143,8 +144,8 @@ pub use rules::samplers::{
 pub use rules::schedules::{Constant, CosineAnnealingLr, LinearLr, OneCycleLr, Schedule, StepLr};
 pub use run::warnings::Warning;
 pub use run::{
-    Baseline, Checkpoint, DataReport, FullEvaluation, MemoryReport, Origin, Progress, Run,
-    RunReport,
+    Baseline, BestStep, Checkpoint, DataReport, FullEvaluation, MemoryReport, Origin, Progress,
+    Run, RunReport,
 };
 pub use search::evaluation::{EvaluationSpec, evaluate, evaluate_across, evaluate_nearest};
 #[cfg(not(target_arch = "wasm32"))]

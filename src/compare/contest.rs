@@ -343,6 +343,12 @@ fn multiplied(entries: Vec<Entry>, grid: &str) -> Result<Vec<Entry>> {
             "{key} is the same for all entries, so that they answer the same queries: {how}"
         )));
     }
+    if key.starts_with("early_stop") {
+        return Err(Error::Config(
+            "early_stop changes nothing in a comparison, which trains every entry for all its steps: leave it out"
+                .to_owned(),
+        ));
+    }
     let values = parts(values);
     if entries.len().saturating_mul(values.len()) > MOST_ENTRIES {
         return Err(Error::Config(format!(

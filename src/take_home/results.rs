@@ -281,6 +281,7 @@ pub(super) mod tests {
                 ..Scores::default()
             }),
             kept_step: None,
+            best: None,
             baseline: Baseline {
                 raw: Scores {
                     test: metrics(0.5),

@@ -34,7 +34,7 @@ DATA, LABELS = @DATA@, @LABELS@
 # The column that says which rows belong together: a row's own group is left out of its neighbours. None where each is its own.
 GROUP = @GROUP@
 HIDDEN, EMBEDDING, DROPOUT = @HIDDEN@, @EMBEDDING@, @DROPOUT@
-SEED, STEPS, BATCH = @SEED@, @STEPS@, @BATCH@
+@EARLY_STOP@SEED, STEPS, BATCH = @SEED@, @STEPS@, @BATCH@
 # The learning rates of the head and, with what differs there, of the loss's own parameters; the most that all gradients together may measure.
 LR, LOSS_GROUP, CLIP = @LR@, @LOSS_GROUP@, @CLIP@
 MEMORY, MEMORY_START = @MEMORY@, @MEMORY_START@

@@ -213,7 +213,7 @@ impl Trainer {
             linear: linear.map(|outputs| {
                 Linear::new(&engine, &mut workspace, dataset.features.dim(), outputs)
             }),
-            kept: Kept::new(&mut workspace),
+            kept: Kept::new(&mut workspace, sizes),
             step: 0,
             pairs: None,
             last: None,

@@ -10,6 +10,7 @@ mod corpus;
 mod defaults;
 mod docs;
 mod doctor;
+mod early_stop;
 mod engines;
 mod gradients;
 mod graph;

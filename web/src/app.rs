@@ -398,7 +398,13 @@ fn Numbers(state: State) -> impl IntoView {
     };
     let of = move || match curves.read().step() {
         0 => String::new(),
-        _ => format!("of {}", curves.read().config.steps),
+        _ => {
+            let curves = curves.read();
+            let best = curves
+                .best
+                .map_or_else(String::new, |best| format!(", {}", best.words()));
+            format!("of {}{best}", curves.config.steps)
+        }
     };
     view! {
         <dl class="numbers">

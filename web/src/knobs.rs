@@ -5,7 +5,7 @@
 
 mod learning;
 
-use nearfar::{Distance, Loss, Miner, Sampler, Strategy, TypeOfTriplets};
+use nearfar::{Distance, Loss, Miner, Sampler, StopMetric, Strategy, TypeOfTriplets};
 
 pub(crate) use learning::LEARNING;
 
@@ -169,7 +169,7 @@ pub(crate) const MAIN: [Knob; 17] = [
 ];
 
 /// All other knobs but those of [`LEARNING`]. Both fold away.
-pub(crate) const MORE: [Knob; 41] = [
+pub(crate) const MORE: [Knob; 43] = [
     Knob {
         key: "loss.pos_margin",
         label: "Loss: positives",
@@ -445,6 +445,20 @@ pub(crate) const MORE: [Knob; 41] = [
         pml: "",
         help: "Steps between two scores on the validation rows.",
         entry: Entry::Number("5"),
+    },
+    Knob {
+        key: "early_stop.metric",
+        label: "Keep the best by",
+        pml: "",
+        help: "The head is that of the step with the best such score on the validation rows. None: that of the last step, unless an earlier one did clearly better.",
+        entry: Entry::Choice(&StopMetric::ALL),
+    },
+    Knob {
+        key: "early_stop.patience",
+        label: "Patience",
+        pml: "",
+        help: "Ends the run after this many scores in a row without a better one, where the best is kept. 0 never does.",
+        entry: Entry::Number("1"),
     },
     Knob {
         key: "test_queries",

@@ -461,6 +461,8 @@ pub(crate) const EARLIER: u64 = 1;
 pub(crate) struct Offer {
     /// Steps done.
     pub(crate) step: u64,
+    /// The test side is scored.
+    pub(crate) is_over: bool,
     /// Name of the data, its label column, and how its files were read.
     pub(crate) origin: Origin,
     /// Rows of the data.
@@ -478,6 +480,7 @@ impl Offer {
         Self {
             run,
             step: checkpoint.step(),
+            is_over: checkpoint.is_finished(),
             origin: checkpoint.origin().clone(),
             rows: checkpoint.rows(),
             config: checkpoint.config().clone(),

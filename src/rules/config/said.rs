@@ -21,6 +21,10 @@ pub(super) fn problem(settings: &Value) -> Option<String> {
     let (Value::Object(part), Value::Object(_)) = (part, default) else {
         return Some(leaf(key, part, default, |value| json!({ key: value })));
     };
+    if default.get("name").is_none() {
+        let at = |inner: &str, value: Value| json!({ key: { inner: value } });
+        return of_part(key, part, default, at);
+    }
     // A part with a name takes the settings of the miner, loss, sampler, optimizer or schedule of that name.
     let Some(name) = part.get("name") else {
         return Some(format!("{key} has no `name`, which says which one it is"));
@@ -30,18 +34,23 @@ pub(super) fn problem(settings: &Value) -> Option<String> {
         let at = |value: Value| json!({ key: { "name": value } });
         return Some(leaf(&path, name, &default["name"], at));
     };
-    let defaults = named.to_value();
     let at = |inner: &str, value: Value| json!({ key: { "name": name, inner: value } });
+    of_part(key, part, &named.to_value()[key], at)
+}
+
+/// Message for the first setting of a part that does not read; `at` makes settings with a value in its place.
+fn of_part(
+    key: &str,
+    part: &Map<String, Value>,
+    defaults: &Value,
+    at: impl Fn(&str, Value) -> Value,
+) -> Option<String> {
     let (inner, value) = part
         .iter()
         .find(|(inner, value)| read(&at(inner, (*value).clone())).is_err())?;
     let path = format!("{key}.{inner}");
-    match defaults[key].get(inner) {
-        None => Some(unknown(
-            &format!("{key}."),
-            inner,
-            defaults[key].as_object()?,
-        )),
+    match defaults.get(inner) {
+        None => Some(unknown(&format!("{key}."), inner, defaults.as_object()?)),
         Some(default) => Some(leaf(&path, value, default, |value| at(inner, value))),
     }
 }
@@ -93,10 +102,18 @@ fn leaf(path: &str, value: &Value, default: &Value, at: impl Fn(Value) -> Value)
             format!("it must be two numbers, such as {}", text_of(default))
         }
         Value::Array(_) => "it must be a list of whole numbers, such as [256, 64]".to_owned(),
-        Value::Object(default) => format!(
-            "it must be a group of settings, such as {{\"name\": {}}}",
-            text_of(default.get("name").unwrap_or(&Value::Null))
-        ),
+        Value::Object(default) => {
+            let first = ["name", "patience"].map(|key| Some((key, default.get(key)?)));
+            let (key, value) = first
+                .into_iter()
+                .flatten()
+                .next()
+                .unwrap_or(("", &Value::Null));
+            format!(
+                "it must be a group of settings, such as {{\"{key}\": {}}}",
+                text_of(value)
+            )
+        }
         _ => {
             let choices = read(&at(NO_CHOICE.into())).err().unwrap_or_default();
             let listed = choices.split_once("expected ");

@@ -297,7 +297,7 @@ impl Sizes {
             dataset.features.dim(),
         );
         plan = EmbeddingModel::plan(plan, MODEL, &self.widths);
-        plan = Kept::plan(plan, &self.widths);
+        plan = Kept::plan(plan, self);
         plan = HEAD.plan(plan, parameters, self.held.moments);
         plan = Activations::plan(plan, &HIDDEN, self.hidden_widths(), self.chunk);
         plan = Gradients::plan(plan, &self.widths, self.chunk);

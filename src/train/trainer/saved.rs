@@ -17,7 +17,6 @@ use crate::model::optimizer::HEAD;
 
 const GRADIENT: &str = "train.gradient";
 const DRIFT: [&str; 2] = ["train.drift", "train.drift_sums"];
-const KEPT: &str = "model.kept";
 const SAMPLER: &str = "sampler";
 const SEEN: &str = "classes_seen";
 
@@ -61,12 +60,7 @@ impl Trainer {
         arrays
             .vector(GRADIENT, &mut slices, gradient, parameters)
             .await?;
-        let kept = self.kept.state;
-        if kept.is_some() {
-            arrays
-                .vector(KEPT, &mut slices, &self.kept.weights, parameters)
-                .await?;
-        }
+        let kept = self.kept.save(&mut slices, arrays).await?;
         let stride = stride(self.model.embedding_size());
         let Drift { state, sums, .. } = &train.drift;
         arrays
@@ -123,11 +117,7 @@ impl Trainer {
         arrays
             .vector(GRADIENT, &engine, gradient, parameters)
             .await?;
-        if kept.is_some() {
-            let weights = &mut self.kept.weights;
-            arrays.vector(KEPT, &engine, weights, parameters).await?;
-        }
-        self.kept.state = kept;
+        self.kept.restore(&engine, arrays, kept).await?;
         let stride = stride(self.model.embedding_size());
         let drift = &mut train.drift;
         arrays

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use nearfar::{
-    Baseline, Compared, DataReport, Evaluation, MemoryAge, MemoryReport, Metrics, PairHistogram,
-    Scores, StepReport, TrainConfig, Warning,
+    Baseline, BestStep, Compared, DataReport, Evaluation, MemoryAge, MemoryReport, Metrics,
+    PairHistogram, Scores, StepReport, TrainConfig, Warning,
 };
 
 use super::hardest;
@@ -27,6 +27,8 @@ pub(crate) struct Curves {
     /// Age of the rows of the memory.
     pub(crate) age: Option<MemoryAge>,
     pub(crate) evaluations: Vec<Evaluation>,
+    /// The best validation, if the settings keep it.
+    pub(crate) best: Option<BestStep>,
     pub(crate) baseline: Baseline,
     pub(crate) scores: Option<Scores>,
     pub(crate) memory: MemoryReport,
@@ -78,6 +80,7 @@ impl Curves {
                 evaluation,
                 baseline,
             } => {
+                self.best = BestStep::after(self.best, &evaluation, &self.config);
                 self.evaluations.push(*evaluation);
                 self.baseline = *baseline;
             }
@@ -92,6 +95,12 @@ impl Curves {
         let left = self.config.steps.saturating_sub(self.step());
         let left_ms = (left > 0).then_some(left as f64 * ms / steps);
         (ms > 0.0).then_some((1e3 * steps / ms, left_ms))
+    }
+
+    /// Tells if no step is left, as all are done or the run stopped early.
+    pub(crate) fn is_done(&self) -> bool {
+        let stopped = self.best.and_then(|best| best.stopped_at);
+        self.step() == stopped.unwrap_or(self.config.steps)
     }
 
     /// Steps done.

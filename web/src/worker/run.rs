@@ -49,7 +49,8 @@ impl Core {
                 steps: now.steps,
                 ..config.clone()
             };
-            *now == before && config.steps > run.step() && run.is_finished()
+            let is_longer = config.steps > now.steps;
+            *now == before && is_longer && run.is_finished() && !run.is_settled()
         };
         let run = self.run.take_if(is_same);
         run.map(|mut run| run.train_to(config.steps).map(|()| run))
