@@ -82,7 +82,7 @@ pub use base::working::Working;
 pub use compare::recipes::Recipe;
 pub use compare::{
     CompareConfig, CompareForecast, CompareProgress, CompareReport, CompareRow, Comparison,
-    Contest, Preset, RowKind, Standing,
+    Contest, Largest, Preset, RowKind, Standing,
 };
 pub use cpu::Distance;
 #[cfg(target_arch = "wasm32")]

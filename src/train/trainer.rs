@@ -24,6 +24,7 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 
 pub use hardest::{HardTriplet, HardestTriplets};
+pub(crate) use largest::Fits;
 pub use neighbours::{Neighbour, Neighbourhood};
 pub(crate) use outlook::Part;
 pub use pairs::PairHistogram;

@@ -12,6 +12,7 @@ mod docs;
 mod doctor;
 mod early_stop;
 mod engines;
+mod fit;
 mod gradients;
 mod graph;
 mod groups;

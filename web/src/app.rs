@@ -57,7 +57,7 @@ pub(crate) fn App() -> impl IntoView {
             </section>
             <section class="word">
                 <Verdict state session/>
-                <RunForecast state/>
+                <RunForecast state session/>
                 <Banner state session/>
             </section>
             <aside>
