@@ -82,7 +82,7 @@ pub use base::working::Working;
 pub use compare::recipes::Recipe;
 pub use compare::{
     CompareConfig, CompareForecast, CompareProgress, CompareReport, CompareRow, Comparison,
-    Contest, Largest, Preset, RowKind, Standing,
+    Contest, Preset, RowKind, Standing,
 };
 pub use cpu::Distance;
 #[cfg(target_arch = "wasm32")]
@@ -123,7 +123,6 @@ pub use model::embedding_model::LayerWeights;
 pub use model::embeddings::Embeddings;
 pub use model::scaling::{Scaling, ScalingKind};
 pub use rules::config::{InitialWeights, Split, Standardize, TrainConfig};
-pub use rules::early_stop::{EarlyStop, StopMetric};
 pub use rules::losses::{
     ArcFaceLoss, CircleLoss, ContrastiveLoss, CosFaceLoss, GeneralizedLiftedStructureLoss,
     LiftedStructureLoss, Loss, MarginLoss, MultiSimilarityLoss, NcaLoss, NormalizedSoftmaxLoss,
@@ -144,8 +143,8 @@ pub use rules::samplers::{
 pub use rules::schedules::{Constant, CosineAnnealingLr, LinearLr, OneCycleLr, Schedule, StepLr};
 pub use run::warnings::Warning;
 pub use run::{
-    Baseline, BestStep, Checkpoint, DataReport, FullEvaluation, MemoryReport, Origin, Progress,
-    Run, RunReport,
+    Baseline, Checkpoint, DataReport, FullEvaluation, MemoryReport, Origin, Progress, Run,
+    RunReport,
 };
 pub use search::evaluation::{EvaluationSpec, evaluate, evaluate_across, evaluate_nearest};
 #[cfg(not(target_arch = "wasm32"))]

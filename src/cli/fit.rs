@@ -5,8 +5,7 @@ use std::rc::Rc;
 
 use clap::Args;
 use nearfar::{
-    CompareConfig, CompareReport, Comparison, Contest, Largest, Result, RowKind, TrainConfig,
-    Trainer,
+    CompareConfig, CompareReport, Comparison, Contest, Result, RowKind, TrainConfig, Trainer,
 };
 use serde_json::{Value, json};
 
@@ -96,7 +95,7 @@ impl Fit {
         let winner = comparison.chosen().to_owned();
         let settings = comparison.contest().settings_of(&winner);
         let config = settings.unwrap_or_default();
-        let largest = Largest::of(&room, &dataset, &config)?;
+        let largest = Contest::largest(&room, &dataset, &config)?;
         if let Some(path) = &self.out {
             let mut text = serde_json::to_string_pretty(&config).expect("settings are plain data");
             text.push('\n');
@@ -104,11 +103,13 @@ impl Fit {
             written.map_err(io(format!("writing {}", path.display())))?;
         }
         if self.common.json {
+            let largest = json!(largest);
             let found = found(&comparison, &report, &winner, &config, &largest);
             let engine = comparison.engine();
             print_json(&of_work(found, engine, report.elapsed_ms))?;
         } else {
-            self.print(&comparison, &report, &winner, &config, &largest);
+            let largest = largest.iter().map(|largest| largest.words());
+            self.print(&comparison, &report, &winner, &config, largest);
         }
         followed
     }
@@ -119,7 +120,7 @@ impl Fit {
         report: &CompareReport,
         winner: &str,
         config: &TrainConfig,
-        largest: &[Largest],
+        largest: impl Iterator<Item = String>,
     ) {
         compare::print_rows(report);
         let contest = comparison.contest();
@@ -139,7 +140,7 @@ impl Fit {
             "The settings: {winner}. The largest that fit with them, each by itself:"
         ));
         for largest in largest {
-            print_line(format_args!("  {}", largest.words()));
+            print_line(format_args!("  {largest}"));
         }
         match &self.out {
             Some(path) => note_line(format_args!(
@@ -179,7 +180,7 @@ fn found(
     report: &CompareReport,
     winner: &str,
     config: &TrainConfig,
-    largest: &[Largest],
+    largest: &Value,
 ) -> Value {
     let candidates = report.rows.iter().map(|row| {
         let mut candidate = json!(row);

@@ -12,19 +12,6 @@ use crate::train::trainer::{Fits, Part, Trainer};
 
 use super::{at_random, with_steps};
 
-/// A search: its limit, and what was found out about its candidates before it starts.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Search {
-    /// Milliseconds that it may take.
-    pub(super) limit_ms: f64,
-    /// Candidates that cannot run, each with the reason.
-    pub(super) left_out: Vec<(String, String)>,
-    /// By candidate: predicted milliseconds of a run that takes no step, and of each step.
-    pub(super) costs: Vec<[f64; 2]>,
-    /// By candidate: device memory of a run, in bytes, and the settings that were lowered so that it fits, each with its value before.
-    pub(super) sizes: Vec<(u64, Vec<String>)>,
-}
-
 impl Contest {
     /// The contest within a room: candidates of a search are shrunk until they fit, and those that nothing helps are left out. A
     /// contest that is no search stays as it is.
@@ -105,6 +92,15 @@ impl Contest {
         self.search.as_ref()?.sizes.get(place)
     }
 
+    /// The largest memory, batch, embedding and hidden layers with which a run of these settings fits the room, each by itself: by the
+    /// plan of the run. No memory and no batch has more rows than train.
+    ///
+    /// # Errors
+    /// As [`Trainer::plan`] for settings that do not suit the data.
+    pub fn largest(room: &Room, dataset: &Dataset, config: &TrainConfig) -> Result<Vec<Largest>> {
+        Largest::all(room, dataset, config)
+    }
+
     /// The settings of an entry, for a run of its own.
     pub fn settings_of(&self, name: &str) -> Option<TrainConfig> {
         let entry = self.entries.iter().find(|entry| entry.name == name)?;
@@ -161,18 +157,15 @@ impl Largest {
         )
     }
 
-    /// The largest memory, batch, embedding and hidden layers with which such a run fits the room, each by itself: by the plan of the
-    /// run. No memory and no batch has more rows than train.
-    ///
-    /// # Errors
-    /// As [`Trainer::plan`] for settings that do not suit the data.
-    pub fn of(room: &Room, dataset: &Dataset, config: &TrainConfig) -> Result<Vec<Self>> {
+    fn all(room: &Room, dataset: &Dataset, config: &TrainConfig) -> Result<Vec<Self>> {
         let found = Fits::new(room, dataset, config)?.largest(config);
         let named = found.into_iter().map(|(setting, value, large, bytes)| {
             let sets = large.differences(config).into_iter();
             let mut sets: Vec<String> = sets.map(|(key, value)| format!("{key}={value}")).collect();
             if sets.is_empty() {
-                sets.push(format!("{setting}={value}"));
+                let own = config.settings();
+                let own = own.iter().find(|(key, _)| key == setting);
+                sets.extend(own.map(|(key, value)| format!("{key}={value}")));
             }
             Self {
                 setting,

@@ -13,6 +13,7 @@ mod judge;
 mod report;
 mod row;
 mod rungs;
+mod search;
 mod timed;
 
 use std::collections::VecDeque;
@@ -22,7 +23,6 @@ use serde::{Deserialize, Serialize};
 use web_time::Instant;
 
 pub use contest::{CompareConfig, Contest, Preset};
-pub use fit::Largest;
 use report::TestScore;
 pub use report::{CompareReport, CompareRow, RowKind, Standing};
 

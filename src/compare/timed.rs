@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::fit::Search;
 use super::rungs::{self, Rung};
+use super::search::Search;
 use super::{CompareProgress, Comparison, Job};
 use crate::compare::recipes::Recipe;
 

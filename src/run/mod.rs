@@ -15,11 +15,10 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-pub use best::BestStep;
 pub use report::{Baseline, DataReport, MemoryReport, RunReport};
 pub use saved::{Checkpoint, Origin};
 
-use best::better_by;
+use best::{BestStep, better_by};
 use history::Thinned;
 
 use serde::{Deserialize, Serialize};

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use crate::common::open;
 use nearfar::{
-    BestStep, CompareConfig, Contest, Dataset, Engine, EngineKind, MemoryReport, Metrics, Origin,
-    Purpose, Rate, Room, Run, RunReport, StopMetric, TrainConfig, Trainer,
+    CompareConfig, Contest, Dataset, Engine, EngineKind, MemoryReport, Metrics, Origin, Purpose,
+    Rate, Room, Run, RunReport, TrainConfig, Trainer,
 };
 
 /// Runs in which the validation score rises first and falls then, at a learning rate that is too high to stay.
@@ -102,24 +102,21 @@ fn report(run: &Run) -> RunReport {
     report
 }
 
-fn score(metric: StopMetric, metrics: &Metrics) -> f64 {
-    match metric {
-        StopMetric::PrecisionAt1 => metrics.precision_at_1,
-        StopMetric::RPrecision => metrics.r_precision,
-        StopMetric::MeanAveragePrecisionAtR => metrics.mean_average_precision_at_r,
-        StopMetric::MeanAveragePrecision => metrics.mean_average_precision,
-        StopMetric::MeanReciprocalRank => metrics.mean_reciprocal_rank,
-        StopMetric::None => panic!("there is none"),
-    }
+/// A metric by its name in reports.
+fn score(metric: &str, metrics: &Metrics) -> f64 {
+    let all = serde_json::to_value(metrics).expect("plain data");
+    all[metric].as_f64().expect("is a score")
 }
 
 /// Step of the best validation and step of the end, counted as Keras' `EarlyStopping(restore_best_weights=True)` counts epochs: `wait`
 /// goes up with each that is not better than the best.
 fn counted(report: &RunReport) -> (u64, u64) {
     let stop = report.config.early_stop;
+    let metric = serde_json::to_value(stop.metric).expect("plain data");
+    let metric = metric.as_str().expect("a name");
     let (mut best, mut best_step, mut wait) = (f64::NEG_INFINITY, 0, 0);
     for evaluation in &report.evaluations {
-        let now = score(stop.metric, &evaluation.validation.expect("has rows"));
+        let now = score(metric, &evaluation.validation.expect("has rows"));
         wait += 1;
         if now > best {
             (best, best_step, wait) = (now, evaluation.step, 0);
@@ -144,13 +141,7 @@ fn the_head_of_a_run_that_stops_early_is_that_of_a_run_that_ends_at_its_best_ste
             let best = found.best.expect("is kept");
             let name = format!("{kind:?} {number}: {best:?}");
             // All steps were looked at, or those up to the stop and none after.
-            let whole = TrainConfig {
-                early_stop: nearfar::EarlyStop {
-                    patience: 0,
-                    ..config.early_stop
-                },
-                ..config.clone()
-            };
+            let whole = config.with_set("early_stop.patience=0").expect("sets");
             let mut whole = start(open(kind, 256 << 20), &dataset, &whole);
             finish(&mut whole);
             let mut counts = report(&whole);
@@ -168,8 +159,7 @@ fn the_head_of_a_run_that_stops_early_is_that_of_a_run_that_ends_at_its_best_ste
             // A run of as many steps ends with the same head.
             let plain = TrainConfig {
                 steps: best_step,
-                early_stop: nearfar::EarlyStop::default(),
-                ..config
+                ..config.with_set("early_stop=none").expect("sets")
             };
             let mut plain = start(open(kind, 256 << 20), &dataset, &plain);
             finish(&mut plain);
@@ -269,10 +259,8 @@ fn the_report_says_why_a_run_stopped_and_more_steps_are_refused() {
     let dataset = dataset();
     let mut run = start(open(EngineKind::Cpu, 256 << 20), &dataset, &case(0));
     finish(&mut run);
-    let BestStep {
-        step, stopped_at, ..
-    } = run.best().expect("is kept");
-    let last = stopped_at.expect("it stopped early");
+    let best = run.best().expect("is kept");
+    let (step, last) = (best.step, best.stopped_at.expect("it stopped early"));
     let verdict = run.verdict().expect("is over");
     let said = format!(
         "The run stopped early, at step {last} of 80: 2 validations in a row had no better MAP@R than the "
@@ -342,35 +330,34 @@ fn early_stop_is_set_by_its_parts_by_its_name_and_not_at_all() {
         let set = |config: TrainConfig, set: &&str| config.with_set(set).expect("sets");
         sets.iter().fold(default.clone(), set)
     };
-    let of = |config: &TrainConfig| (config.early_stop.metric, config.early_stop.patience);
-    let usual = StopMetric::MeanAveragePrecisionAtR;
+    let of = |config: &TrainConfig| {
+        let metric = config.to_value()["early_stop"]["metric"].clone();
+        let metric = metric.as_str().expect("a name").to_owned();
+        (metric, config.early_stop.patience)
+    };
+    let usual = "mean_average_precision_at_r";
     for (sets, expected) in [
-        (&[][..], (StopMetric::None, 5)),
+        (&[][..], ("none", 5)),
         (&["early_stop.patience=8"], (usual, 8)),
         (&["early_stop.patience=0"], (usual, 0)),
-        (
-            &["early_stop.metric=precision_at_1"],
-            (StopMetric::PrecisionAt1, 5),
-        ),
-        (&["early_stop=r_precision"], (StopMetric::RPrecision, 5)),
+        (&["early_stop.metric=precision_at_1"], ("precision_at_1", 5)),
+        (&["early_stop=r_precision"], ("r_precision", 5)),
         (
             &["early_stop.patience=2", "early_stop.metric=r_precision"],
-            (StopMetric::RPrecision, 2),
+            ("r_precision", 2),
         ),
         (
             &["early_stop.metric=r_precision", "early_stop.patience=2"],
-            (StopMetric::RPrecision, 2),
+            ("r_precision", 2),
         ),
-        (
-            &["early_stop.patience=2", "early_stop=none"],
-            (StopMetric::None, 5),
-        ),
+        (&["early_stop.patience=2", "early_stop=none"], ("none", 5)),
         (
             &["early_stop.patience=2", "early_stop.metric=none"],
-            (StopMetric::None, 5),
+            ("none", 5),
         ),
     ] {
         let config = set(sets);
+        let expected = (expected.0.to_owned(), expected.1);
         assert_eq!(of(&config), expected, "{sets:?}");
         // Written out, and as differences either way.
         let json = serde_json::to_string(&config).expect("plain data");
@@ -386,17 +373,14 @@ fn early_stop_is_set_by_its_parts_by_its_name_and_not_at_all() {
     }
     for (json, expected) in [
         ("{\"early_stop\": {\"patience\": 3}}", (usual, 3)),
-        ("{\"early_stop\": \"none\"}", (StopMetric::None, 5)),
+        ("{\"early_stop\": \"none\"}", ("none", 5)),
         (
             "{\"early_stop\": {\"metric\": \"precision_at_1\"}}",
-            (StopMetric::PrecisionAt1, 5),
+            ("precision_at_1", 5),
         ),
     ] {
-        assert_eq!(
-            of(&default.with_json(json).expect("reads")),
-            expected,
-            "{json}"
-        );
+        let (metric, patience) = of(&default.with_json(json).expect("reads"));
+        assert_eq!((&metric[..], patience), expected, "{json}");
     }
     for (assignment, said) in [
         (

@@ -8,7 +8,7 @@ use rand::RngExt as _;
 use crate::common::{Rng, open, random_rows, rng};
 use nearfar::{
     CompareConfig, CompareProgress, CompareReport, Comparison, Contest, Dataset, EngineKind, Error,
-    Labelled, Largest, Rate, Recipe, Room, RowKind, Run, Standing, TrainConfig, Trainer,
+    Labelled, Rate, Recipe, Room, RowKind, Run, Standing, TrainConfig, Trainer,
 };
 
 /// Rows about a centre for each class.
@@ -113,7 +113,7 @@ fn whatever_is_offered_fits_by_the_plan_of_its_run() {
         let config = contest
             .settings_of(&contest.entries[0].name)
             .expect("is there");
-        for found in Largest::of(&room, dataset, &config).expect("suits the data") {
+        for found in Contest::largest(&room, dataset, &config).expect("suits the data") {
             let with = |sets: &[String]| config.with_all(sets.iter()).expect("sets");
             let name = format!("{case}: {} {:?}", contest.entries[0].name, found.sets);
             let planned = Trainer::plan(&room, dataset, &with(&found.sets), &rate).expect(&name);
@@ -205,7 +205,7 @@ fn a_search_with_time_enough_is_a_full_one_and_what_it_offers_runs() {
     let mut rng = rng(5);
     for (dataset, budget_bytes) in [
         (made(&mut rng, 300, 24, 20), 1 << 20),
-        (made(&mut rng, 400, 12, 5), 800 << 10),
+        (made(&mut rng, 400, 12, 5), 1250 << 10),
     ] {
         let comparison = searched(&dataset, budget_bytes, &["steps=27"], 600);
         let report = comparison.report();
@@ -238,7 +238,7 @@ fn a_search_with_time_enough_is_a_full_one_and_what_it_offers_runs() {
         assert_eq!(config.budget_bytes, budget_bytes);
         runs(&dataset, &config);
         let room = open(EngineKind::Cpu, budget_bytes).room();
-        let largest = Largest::of(&room, &dataset, &config).expect("suits");
+        let largest = Contest::largest(&room, &dataset, &config).expect("suits");
         assert!(!largest.is_empty());
         for found in largest {
             runs(&dataset, &config.with_all(found.sets.iter()).expect("sets"));

@@ -400,10 +400,8 @@ fn Numbers(state: State) -> impl IntoView {
         0 => String::new(),
         _ => {
             let curves = curves.read();
-            let best = curves
-                .best
-                .map_or_else(String::new, |best| format!(", {}", best.words()));
-            format!("of {}{best}", curves.config.steps)
+            let best = curves.best.iter().map(|best| format!(", {best}"));
+            format!("of {}{}", curves.config.steps, best.collect::<String>())
         }
     };
     view! {

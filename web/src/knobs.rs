@@ -5,7 +5,7 @@
 
 mod learning;
 
-use nearfar::{Distance, Loss, Miner, Sampler, StopMetric, Strategy, TypeOfTriplets};
+use nearfar::{Distance, Loss, Miner, Sampler, Strategy, TypeOfTriplets};
 
 pub(crate) use learning::LEARNING;
 
@@ -451,7 +451,14 @@ pub(crate) const MORE: [Knob; 43] = [
         label: "Keep the best by",
         pml: "",
         help: "The head is that of the step with the best such score on the validation rows. None: that of the last step, unless an earlier one did clearly better.",
-        entry: Entry::Choice(&StopMetric::ALL),
+        entry: Entry::Choice(&[
+            ("none", "none"),
+            ("precision_at_1", "precision@1"),
+            ("r_precision", "R-precision"),
+            ("mean_average_precision_at_r", "MAP@R"),
+            ("mean_average_precision", "MAP"),
+            ("mean_reciprocal_rank", "MRR"),
+        ]),
     },
     Knob {
         key: "early_stop.patience",

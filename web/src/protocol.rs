@@ -198,6 +198,10 @@ pub(crate) enum Event {
         evaluation: Box<Evaluation>,
         /// Scores of the raw features and of the linear map.
         baseline: Box<Baseline>,
+        /// The best validation so far in words, if the settings keep it.
+        best: Option<String>,
+        /// The run stopped early: it was the last.
+        stopped: bool,
     },
     /// Positions of rows now. Beside it come, for each row, `[x, y]` as f32, the class as u16, the number as u32, and `[x, y]` by
     /// its features as f32; and if the rows are pictures, the shade of each pixel as a byte.

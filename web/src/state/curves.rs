@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use nearfar::{
-    Baseline, BestStep, Compared, DataReport, Evaluation, MemoryAge, MemoryReport, Metrics,
-    PairHistogram, Scores, StepReport, TrainConfig, Warning,
+    Baseline, Compared, DataReport, Evaluation, MemoryAge, MemoryReport, Metrics, PairHistogram,
+    Scores, StepReport, TrainConfig, Warning,
 };
 
 use super::hardest;
@@ -27,8 +27,10 @@ pub(crate) struct Curves {
     /// Age of the rows of the memory.
     pub(crate) age: Option<MemoryAge>,
     pub(crate) evaluations: Vec<Evaluation>,
-    /// The best validation, if the settings keep it.
-    pub(crate) best: Option<BestStep>,
+    /// The best validation in words, if the settings keep it.
+    pub(crate) best: Option<String>,
+    /// The run stopped early.
+    pub(crate) stopped: bool,
     pub(crate) baseline: Baseline,
     pub(crate) scores: Option<Scores>,
     pub(crate) memory: MemoryReport,
@@ -79,8 +81,10 @@ impl Curves {
             Event::Evaluated {
                 evaluation,
                 baseline,
+                best,
+                stopped,
             } => {
-                self.best = BestStep::after(self.best, &evaluation, &self.config);
+                (self.best, self.stopped) = (best, stopped);
                 self.evaluations.push(*evaluation);
                 self.baseline = *baseline;
             }
@@ -99,8 +103,7 @@ impl Curves {
 
     /// Tells if no step is left, as all are done or the run stopped early.
     pub(crate) fn is_done(&self) -> bool {
-        let stopped = self.best.and_then(|best| best.stopped_at);
-        self.step() == stopped.unwrap_or(self.config.steps)
+        self.stopped || self.step() == self.config.steps
     }
 
     /// Steps done.

@@ -1,6 +1,6 @@
 //! The run: started, advanced slice by slice, and ended.
 
-use nearfar::{Error, Progress, Result, Run, TrainConfig};
+use nearfar::{Error, Evaluation, Progress, Result, Run, TrainConfig};
 use web_time::Instant;
 
 use super::Core;
@@ -10,6 +10,17 @@ use crate::words::grouped;
 
 /// Number of hardest triplets of a step that are sent to the page.
 const HARDEST: usize = 5;
+
+/// Message on an evaluation of a run; the best so far is that of all that it did.
+fn evaluated(run: &Run, evaluation: Evaluation) -> Event {
+    let best = run.best();
+    Event::Evaluated {
+        evaluation: Box::new(evaluation),
+        baseline: Box::new(run.baseline()),
+        best: best.map(|best| best.words()),
+        stopped: best.is_some_and(|best| best.stopped_at.is_some()),
+    }
+}
 
 impl Core {
     pub(super) fn is_running(&self) -> bool {
@@ -80,10 +91,7 @@ impl Core {
         }
         for evaluation in report.evaluations {
             self.owes_map = true;
-            self.say(&Event::Evaluated {
-                evaluation: Box::new(evaluation),
-                baseline: Box::new(run.baseline()),
-            });
+            self.say(&evaluated(&run, evaluation));
         }
         self.say_can_evaluate(&run);
         self.run = Some(run);
@@ -146,10 +154,7 @@ impl Core {
                 });
             }
             Progress::Evaluated(evaluation) => {
-                self.say(&Event::Evaluated {
-                    evaluation: Box::new(evaluation),
-                    baseline: Box::new(run.baseline()),
-                });
+                self.say(&evaluated(run, evaluation));
                 self.owes_map = true;
             }
             Progress::Finished => {
