@@ -6,6 +6,7 @@ use super::rungs::{self, Rung};
 use super::search::Search;
 use super::{CompareProgress, Comparison, Job};
 use crate::compare::recipes::Recipe;
+use crate::rules::config::InitialWeights;
 
 /// Milliseconds that a predicted one may take, before any run was timed.
 const SLOWER: f64 = 1.25;
@@ -36,7 +37,7 @@ enum Pilot {
 }
 
 /// Part of the first rung's steps that the pilot takes.
-const PILOT: f64 = 0.125;
+const PILOT: f64 = 0.5;
 
 impl Timed {
     /// Measured milliseconds of a predicted one.
@@ -75,9 +76,16 @@ impl Comparison {
 
     /// Takes in the time of a job that is over.
     pub(super) fn see_time(&mut self, job: Job, measured_ms: f64) {
-        if let Some(predicted_ms) = self.predicted(job) {
+        if let (Some(predicted_ms), Job::Run { row, .. }) = (self.predicted(job), job)
+            && self.is_plain(row - 2)
+        {
             self.timed.see(predicted_ms, measured_ms);
         }
+    }
+
+    /// Tells if the time of an entry's run is that of its steps: none goes into fitting a linear map to start from.
+    fn is_plain(&self, entry: usize) -> bool {
+        self.contest.entries[entry].config.initial_weights == InitialWeights::Random
     }
 
     /// Milliseconds of rungs from the current one on, with `scale` times their steps and `seeds` in the last.
@@ -144,6 +152,7 @@ impl Comparison {
             return;
         };
         let costs = search.costs.iter().enumerate();
+        let costs = costs.filter(|(entry, _)| self.is_plain(*entry));
         let cheapest = costs.min_by(|a, b| a.1[1].total_cmp(&b.1[1]));
         let entry = cheapest.map_or(0, |(entry, _)| entry);
         let full = self.contest.entries[entry].config.steps;
