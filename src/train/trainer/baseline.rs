@@ -337,7 +337,7 @@ impl Trainer {
     pub(super) async fn start_from_linear(&mut self) -> Result<()> {
         self.fit_linear().await?;
         if let Some(unfit) = self.no_linear() {
-            return Err(Error::Config(no_start(&unfit)));
+            return Err(Error::Config(no_start(unfit)));
         }
         let mut head = self.weights().await?;
         if let Some(fit) = self.linear.as_ref().ok().and_then(Linear::fitted) {
