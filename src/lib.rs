@@ -125,7 +125,7 @@ pub use model::embeddings::Embeddings;
 pub use model::layer_weights::LayerWeights;
 pub use model::metric::Metric;
 pub use model::scaling::{Scaling, ScalingKind};
-pub use rules::config::{Split, Standardize, TrainConfig};
+pub use rules::config::{InitialWeights, Split, Standardize, TrainConfig};
 pub use rules::losses::{
     ArcFaceLoss, CircleLoss, ContrastiveLoss, CosFaceLoss, GeneralizedLiftedStructureLoss,
     LiftedStructureLoss, Loss, MarginLoss, MultiSimilarityLoss, NcaLoss, NormalizedSoftmaxLoss,

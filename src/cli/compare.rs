@@ -5,7 +5,7 @@ use std::rc::Rc;
 use clap::Args;
 use nearfar::{
     Bytes, CompareConfig, CompareForecast, CompareProgress, CompareReport, CompareRow, Comparison,
-    Contest, Error, Preset, Result, Standing, Survey, Trainer,
+    Contest, Preset, Result, Standing, Survey, Trainer,
 };
 
 use super::data::{self, DataFiles};
@@ -103,12 +103,7 @@ impl Compare {
     fn asked(&self) -> Result<CompareConfig> {
         let mut sets = self.files.sets();
         sets.extend_from_slice(&self.sets);
-        if self.files.test_data.is_some() && sets.iter().any(|set| set.starts_with("split=")) {
-            return Err(Error::Config(
-                "split: the rows of --test-data are the test side: leave out split or --test-data"
-                    .to_owned(),
-            ));
-        }
+        self.files.check_split(&sets)?;
         sets.extend(self.seed.map(|seed| format!("seed={seed}")));
         let budget = self.common.budget;
         sets.extend(budget.map(|budget| format!("budget_bytes={}", budget.0)));
@@ -118,6 +113,7 @@ impl Compare {
             preset: self.preset,
             sets,
             seeds: self.seeds,
+            seconds: None,
         })
     }
 }
@@ -140,9 +136,12 @@ fn announce(contest: &Contest, forecast: &CompareForecast) {
 }
 
 /// Compares to the end, with progress.
-async fn follow(comparison: &mut Comparison, tasks: &progress::Tasks) -> Result<()> {
-    let [_, steps] = comparison.steps();
-    let bar = progress::Progress::new(steps, "steps");
+pub(super) async fn follow(comparison: &mut Comparison, tasks: &progress::Tasks) -> Result<()> {
+    let seconds = comparison.contest().seconds();
+    let bar = match seconds {
+        Some(seconds) => progress::Progress::new(seconds, "seconds"),
+        None => progress::Progress::new(comparison.steps()[1], "steps"),
+    };
     loop {
         let progress = comparison.next(u64::MAX).await;
         tasks.finish();
@@ -166,13 +165,17 @@ async fn follow(comparison: &mut Comparison, tasks: &progress::Tasks) -> Result<
             }
             CompareProgress::Finished => break,
         }
-        bar.set(comparison.steps()[0]);
+        bar.set(match seconds {
+            Some(seconds) => seconds.min((comparison.elapsed_ms() / 1e3) as u64),
+            None => comparison.steps()[0],
+        });
     }
     bar.finish();
     Ok(())
 }
 
-fn print(report: &CompareReport) {
+/// Prints the rows, best first.
+pub(super) fn print_rows(report: &CompareReport) {
     print_line(format_args!(
         "{:<12} {:<9} {:<7} {:<27} {:<13} {:>6} {:>9}  entry",
         "precision@1", "spread", "MAP@R", "behind the best, 95 %", "", "s", "memory"
@@ -180,6 +183,10 @@ fn print(report: &CompareReport) {
     for row in &report.rows {
         print_line(line(row));
     }
+}
+
+fn print(report: &CompareReport) {
+    print_rows(report);
     print_line(format_args!("\n{}", report.basis()));
     print_line(&report.verdict);
 }

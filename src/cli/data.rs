@@ -1,7 +1,7 @@
 //! The data of a command that trains: its files, their reading, and notes on them.
 
 use clap::Args;
-use nearfar::{Columns, Dataset, DeviceInfo, Missing, Origin, Result, SAMPLES, TrainConfig};
+use nearfar::{Columns, Dataset, DeviceInfo, Error, Missing, Origin, Result, SAMPLES, TrainConfig};
 
 use super::columns::{ColumnOptions, GroupOption, columns_as_in, say_columns};
 use super::{files, note_line};
@@ -52,6 +52,17 @@ impl DataFiles {
             }
         }
         sets
+    }
+
+    /// Checks that no split is set where a file is the test side.
+    pub(super) fn check_split(&self, sets: &[String]) -> Result<()> {
+        match self.test_data.is_some() && sets.iter().any(|set| set.starts_with("split=")) {
+            true => Err(Error::Config(
+                "split: the rows of --test-data are the test side: leave out split or --test-data"
+                    .to_owned(),
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Origin of the data, from the options.

@@ -11,6 +11,7 @@ mod embed;
 mod evaluate;
 mod export;
 mod files;
+mod fit;
 mod knn;
 mod mine;
 mod output;
@@ -64,6 +65,7 @@ Examples:
 enum Command {
     Train(train::Train),
     Compare(compare::Compare),
+    Fit(fit::Fit),
     Embed(embed::Embed),
     Evaluate(evaluate::Evaluate),
     Threshold(threshold::Threshold),
@@ -199,6 +201,7 @@ fn run() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Train(train) => train.run(),
         Command::Compare(compare) => compare.run(),
+        Command::Fit(fit) => fit.run(),
         Command::Embed(embed) => embed.run(),
         Command::Evaluate(evaluate) => evaluate.run(),
         Command::Threshold(threshold) => threshold.run(),

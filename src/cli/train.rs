@@ -380,8 +380,11 @@ async fn follow(
                     .validation
                     .or(evaluation.train)
                     .map_or_else(|| "-".to_owned(), |m| format!("{:.3}", m.precision_at_1));
+                let best = run
+                    .best()
+                    .map_or_else(String::new, |best| format!("  {}", best.words()));
                 bar.note(&format!(
-                    "step {:>5}  loss {loss}  precision@1 {score}",
+                    "step {:>5}  loss {loss}  precision@1 {score}{best}",
                     evaluation.step
                 ));
             }

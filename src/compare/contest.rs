@@ -7,6 +7,8 @@ use crate::base::error::{Error, Result};
 use crate::base::order;
 use crate::base::quote::quoted;
 use crate::compare::recipes::{Recipe, with_rows_of_few_classes};
+use crate::compare::rungs::{self, Rung};
+use crate::compare::search::Search;
 use crate::data::{Dataset, Side, Sides};
 use crate::rules::config::{Split, TrainConfig};
 use crate::rules::losses::Loss;
@@ -53,6 +55,9 @@ pub struct CompareConfig {
     pub sets: Vec<String>,
     /// Number of seeds that each entry is trained with: the seed of the settings, and those that follow it.
     pub seeds: u64,
+    /// Seconds that the comparison may take: it is then a search for the settings that do best within them and the budget. All recipes
+    /// are tried if none is named, and the test side is not scored.
+    pub seconds: Option<u64>,
 }
 
 impl Default for CompareConfig {
@@ -63,6 +68,7 @@ impl Default for CompareConfig {
             preset: None,
             sets: Vec::new(),
             seeds: 3,
+            seconds: None,
         }
     }
 }
@@ -209,6 +215,9 @@ pub struct Contest {
     pub entries: Vec<Entry>,
     /// Seeds of each entry; the data and its split are the same for all, by [`TrainConfig::data_seed`].
     pub seeds: Vec<u64>,
+    pub(super) rungs: Vec<Rung>,
+    /// The search that it is, if its time is limited.
+    pub(super) search: Option<Search>,
 }
 
 impl Contest {
@@ -224,10 +233,18 @@ impl Contest {
         base.check()?;
         base.data_seed = Some(base.data_seed());
         let seeds = seeds(base.seed, asked.seeds)?;
+        let mut search = asked.seconds.map(|seconds| Search {
+            limit_ms: 1e3 * seconds as f64,
+            ..Search::default()
+        });
         let mut entries = Vec::new();
         for (name, config) in starts(dataset, &suited, asked)? {
-            let config = set_all(config).map_err(of_entry(&name))?;
-            entries.push(Entry { name, config });
+            match (set_all(config), &mut search) {
+                (Ok(config), _) => entries.push(Entry { name, config }),
+                // A setting of other losses than the recipe's.
+                (Err(error), Some(search)) => search.left_out.push((name, error.to_string())),
+                (Err(error), None) => return Err(of_entry(&name)(error)),
+            }
         }
         for grid in &asked.grids {
             entries = multiplied(entries, grid)?;
@@ -235,20 +252,28 @@ impl Contest {
         for entry in &mut entries {
             // A recipe's settings of the split are overridden.
             hold(&mut entry.config, &base);
-            entry.config.check().map_err(of_entry(&entry.name))?;
+            let checked = entry.config.check();
+            if search.is_none() {
+                checked.map_err(of_entry(&entry.name))?;
+            }
         }
         let mut contest = Self {
+            rungs: Vec::new(),
             base,
             entries,
             seeds,
+            search,
         };
-        if contest.linear_head().is_none() {
+        if contest.search.is_none() && contest.linear_head().is_none() {
             contest.entries.push(Entry {
                 name: LINEAR_HEAD.to_owned(),
                 config: linear(&contest.base),
             });
         }
-        check_distinct(&contest.entries)?;
+        if contest.search.is_none() {
+            check_distinct(&contest.entries)?;
+        }
+        contest.rungs = rungs::of(contest.entries.len(), contest.seeds.len());
         check_judged(dataset, &contest.base)?;
         Ok(contest)
     }
@@ -302,13 +327,18 @@ fn starts(
     }
     let train = dataset.rows_to_train(suited, &asked.of_data()?.splitting());
     let (train, classes) = (train.unwrap_or(dataset.rows()), dataset.class_names.len());
-    let named = recipes.iter().map(String::as_str);
+    let every = asked.seconds.is_some() && is_open && grids.is_empty();
+    let every = Recipe::ALL
+        .iter()
+        .map(|recipe| recipe.name)
+        .filter(|_| every);
+    let named = recipes.iter().map(String::as_str).chain(every);
     // The recipe that the data starts from is among them.
     let of_shape = Recipe::proposed("", dataset.shape()).name;
     let default = std::iter::once(of_shape)
         .filter(|name| !DEFAULT_RECIPES.contains(name))
         .chain(DEFAULT_RECIPES)
-        .filter(|_| is_open && grids.is_empty());
+        .filter(|_| is_open && grids.is_empty() && asked.seconds.is_none());
     for name in named.chain(default) {
         let config = Recipe::named(name)?.apply(suited.clone(), train, classes)?;
         let config = TrainConfig {
@@ -342,6 +372,12 @@ fn multiplied(entries: Vec<Entry>, grid: &str) -> Result<Vec<Entry>> {
         return Err(Error::Config(format!(
             "{key} is the same for all entries, so that they answer the same queries: {how}"
         )));
+    }
+    if key.starts_with("early_stop") {
+        return Err(Error::Config(
+            "early_stop changes nothing in a comparison, which trains every entry for all its steps: leave it out"
+                .to_owned(),
+        ));
     }
     let values = parts(values);
     if entries.len().saturating_mul(values.len()) > MOST_ENTRIES {

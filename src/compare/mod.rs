@@ -8,10 +8,13 @@
 pub(crate) mod recipes;
 
 mod contest;
+mod fit;
 mod judge;
 mod report;
 mod row;
 mod rungs;
+mod search;
+mod timed;
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -36,6 +39,8 @@ use crate::train::trainer::{Encoder, Part, Trainer};
 use contest::{Entry, of_entry};
 use judge::Queries;
 use row::{Row, Scored};
+use rungs::Rung;
+use timed::Timed;
 
 /// Forecast of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -121,15 +126,8 @@ pub struct Comparison {
     elapsed_ms: f64,
     peak_bytes: u64,
     test: Option<TestScore>,
+    timed: Timed,
     finished: bool,
-}
-
-/// Number of entries and of seeds of each rung; the last rung trains in full.
-fn schedule(contest: &Contest) -> Vec<(usize, usize)> {
-    let sizes = rungs::sizes(contest.entries.len());
-    let (last, rungs) = sizes.split_last().expect("there is an entry");
-    let rungs = rungs.iter().map(|entries| (*entries, 1));
-    rungs.chain([(*last, contest.seeds.len())]).collect()
 }
 
 impl Contest {
@@ -144,13 +142,11 @@ impl Contest {
         let baselines = plan(&base, Part::Baselines)?;
         let (mut peak_bytes, mut largest) = (baselines.memory.total_bytes(), "raw features");
         let mut tested_ms = plan(&base, Part::Test)?.predicted_ms;
-        let schedule = schedule(self);
-        let last = schedule.len() - 1;
         // Cost of each entry, by rung.
-        let mut costs = vec![Vec::new(); schedule.len()];
+        let mut costs = vec![Vec::new(); self.rungs.len()];
         for Entry { name, config } in &self.entries {
-            for (rung, costs) in costs.iter_mut().enumerate() {
-                let steps = rungs::steps(config.steps, rung, last);
+            for (rung, costs) in self.rungs.iter().zip(&mut costs) {
+                let steps = rungs::steps(config.steps, rung.share);
                 let config = with_steps(config, steps);
                 let run = plan(&config, Part::Training).map_err(of_entry(name))?;
                 costs.push((run.predicted_ms, steps));
@@ -167,7 +163,8 @@ impl Contest {
             peak_bytes,
             largest: largest.to_owned(),
         };
-        for ((entries, seeds), mut costs) in schedule.into_iter().zip(costs) {
+        for (rung, mut costs) in self.rungs.iter().zip(costs) {
+            let Rung { entries, seeds, .. } = *rung;
             // The entries that will go on are unknown: the slowest are assumed.
             order::sort_by(&mut costs, |a, b| b.0.total_cmp(&a.0));
             costs.truncate(entries);
@@ -175,6 +172,9 @@ impl Contest {
             order::sort_by_key(&mut costs, |(_, steps)| std::cmp::Reverse(*steps));
             forecast.steps += seeds as u64 * costs.iter().map(|(_, steps)| steps).sum::<u64>();
             forecast.runs += (seeds * entries) as u64;
+        }
+        if let Some(search) = &self.search {
+            forecast.predicted_ms = forecast.predicted_ms.min(search.limit_ms);
         }
         Ok(forecast)
     }
@@ -207,6 +207,7 @@ impl Comparison {
             elapsed_ms: 0.0,
             peak_bytes: 0,
             test: None,
+            timed: Timed::default(),
             finished: false,
             contest,
         };
@@ -235,9 +236,17 @@ impl Comparison {
         let Some(job) = self.jobs.front().copied() else {
             return Ok(CompareProgress::Finished);
         };
+        if self.is_late(job) {
+            self.cut_short();
+            return Ok(CompareProgress::Finished);
+        }
         let progress = match job {
             Job::Baselines => self.score_baselines().await?,
             Job::Halve => self.halve(),
+            Job::Test if self.contest.search.is_some() => {
+                self.end_search();
+                CompareProgress::Finished
+            }
             Job::Test => self.score_test().await?,
             Job::Run { row, seed, steps } => {
                 let progress = self.run(row, seed, steps, at_most).await?;
@@ -251,18 +260,27 @@ impl Comparison {
         if job != Job::Halve {
             self.jobs.pop_front();
         }
-        Ok(progress)
+        let was_pilot = self.end_pilot(job, &progress);
+        if matches!(job, Job::Baselines | Job::Halve) || was_pilot {
+            self.size_rungs();
+        }
+        Ok(if was_pilot {
+            CompareProgress::Steps
+        } else {
+            progress
+        })
     }
 
     /// Appends the runs of the next rung, and the job that follows them.
     fn add_rung(&mut self) {
-        let rungs = rungs::sizes(self.contest.entries.len()).len() - 1;
-        let is_last = self.rung == rungs;
-        let seeds = if is_last { self.contest.seeds.len() } else { 1 };
+        let Rung { seeds, share, .. } = self.contest.rungs[self.rung];
+        let is_last = self.rung + 1 == self.contest.rungs.len();
         for seed in 0..seeds {
-            for (row, of_row) in self.rows.iter().enumerate() {
-                if let Some(config) = of_row.config.as_ref().filter(|_| of_row.goes_on()) {
-                    let steps = rungs::steps(config.steps, self.rung, rungs);
+            for (row, of_row) in self.rows.iter_mut().enumerate() {
+                let goes_on = of_row.goes_on();
+                if let Some(config) = of_row.config.as_ref().filter(|_| goes_on) {
+                    let steps = rungs::steps(config.steps, share);
+                    of_row.full = if is_last { steps } else { config.steps };
                     self.jobs.push_back(Job::Run { row, seed, steps });
                 }
             }
@@ -317,7 +335,13 @@ impl Comparison {
         let started = Instant::now();
         let mut config = with_steps(&self.contest.entries[row - 2].config, steps);
         config.seed = self.contest.seeds[seed];
-        let trainer = self.trainer(config, false).await?;
+        let trainer = match self.trainer(config, false).await {
+            // What one candidate of a search cannot do, such as starting from a linear map, others can.
+            Err(error @ (Error::Config(_) | Error::Data(_))) if self.contest.search.is_some() => {
+                return Ok(self.end_run(row, seed, steps, Some(&error)));
+            }
+            trainer => trainer?,
+        };
         self.training = Some(Training {
             trainer,
             elapsed_ms: started.elapsed().as_secs_f64() * 1e3,
@@ -362,10 +386,28 @@ impl Comparison {
                 self.rows[row].head = weights.or(self.rows[row].head.take());
             }
             Err(error @ Error::NotFinite { .. }) => {
-                let left = left + self.give_up(row, &error);
                 self.steps[0] += left;
+                return Ok(self.end_run(row, seed, steps, Some(&error)));
             }
             Err(error) => return Err(error),
+        }
+        Ok(self.end_run(row, seed, steps, None))
+    }
+
+    /// Ends a run that is scored, or that broke off with an error.
+    fn end_run(
+        &mut self,
+        row: usize,
+        seed: usize,
+        steps: u64,
+        error: Option<&Error>,
+    ) -> CompareProgress {
+        if let Some(error) = error {
+            self.steps[0] += self.give_up(row, error);
+        }
+        let ms = self.rows[row].scores.last().map(|score| score.elapsed_ms);
+        if let (Some(ms), None) = (ms, error) {
+            self.see_time(Job::Run { row, seed, steps }, ms);
         }
         self.runs[0] += 1;
         let peak_bytes = self.engine.ledger().peak_bytes();
@@ -376,12 +418,12 @@ impl Comparison {
         let precision_at_1 = last.map(|score| score.precision_at_1);
         let name = of_row.name.clone();
         self.training = None;
-        Ok(CompareProgress::Run {
+        CompareProgress::Run {
             name,
             seed: self.contest.seeds[seed],
             steps,
             precision_at_1,
-        })
+        }
     }
 
     /// Drops a row that broke off; returns the number of steps that it does not take.
@@ -407,9 +449,8 @@ impl Comparison {
 
     /// Drops the worse half of the entries, of equal ones the later; a linear head stays in any case.
     fn halve(&mut self) -> CompareProgress {
-        let sizes = rungs::sizes(self.contest.entries.len());
         self.rung += 1;
-        let left = sizes[self.rung];
+        let left = self.contest.rungs[self.rung].entries;
         let mut order: Vec<usize> = (2..self.rows.len())
             .filter(|row| self.rows[*row].goes_on())
             .collect();
@@ -511,7 +552,7 @@ impl Comparison {
             adapter: info.adapter.clone(),
             data: self.dataset.name.clone(),
             data_seed: self.contest.base.data_seed(),
-            seeds: self.contest.seeds.clone(),
+            seeds: self.seeds().to_vec(),
             queries: self.queries.len() as u64,
             classes: self.queries.classes() as u64,
             new_classes: self.queries.are_new(),
@@ -520,12 +561,13 @@ impl Comparison {
             elapsed_ms: self.elapsed_ms,
             peak_bytes: self.peak_bytes,
             budget_bytes: self.engine.ledger().budget_bytes(),
-            rows: row::ranked(
-                &self.rows,
-                &self.order(),
-                &self.queries,
-                &self.contest.seeds,
-            ),
+            seconds: self
+                .contest
+                .search
+                .as_ref()
+                .map(|search| search.limit_ms / 1e3),
+            cut: self.timed.cut.clone(),
+            rows: row::ranked(&self.rows, &self.order(), &self.queries, self.seeds()),
             test: self.test.clone(),
             verdict: String::new(),
         };

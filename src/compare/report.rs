@@ -37,6 +37,12 @@ pub struct CompareReport {
     pub peak_bytes: u64,
     /// Memory budget, in bytes.
     pub budget_bytes: u64,
+    /// Seconds that it may take, if it is a search.
+    #[serde(default)]
+    pub seconds: Option<f64>,
+    /// Parts of a search that were cut so that it ends in time, and candidates that do not fit, in sentences.
+    #[serde(default)]
+    pub cut: Vec<String>,
     /// Rows, best first; then those that were dropped, that failed, and that are still to come.
     pub rows: Vec<CompareRow>,
     /// Scores of the best row on the test side, which influenced nothing before.
@@ -184,6 +190,10 @@ impl CompareReport {
             (false, [done, all]) => format!("Stopped: {done} of {all} runs are done. "),
         };
         let Some(leader) = self.leader() else {
+            if self.finished && self.seconds.is_some() {
+                return "Nothing was scored in that time: the settings are those for data of this shape, as far as they fit."
+                    .to_owned();
+            }
             return format!("{stopped}Nothing is scored yet.");
         };
         let standing = |wanted| {
@@ -218,6 +228,9 @@ impl CompareReport {
                     " On the test rows, scored once and for it alone{of_seed}, the nearest row is right for {:.3} ± {:.3}.",
                     metrics.precision_at_1, metrics.standard_error
                 )
+            }
+            (None, true) if self.seconds.is_some() => {
+                " The test rows are left for the run of these settings.".to_owned()
             }
             (None, true) => " There are no test rows to score.".to_owned(),
             (None, false) => String::new(),

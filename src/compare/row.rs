@@ -27,6 +27,10 @@ pub(super) struct Row {
     pub(super) scores: Vec<Score>,
     /// Steps of its last run.
     pub(super) steps: u64,
+    /// Steps of a run of the last rung.
+    pub(super) full: u64,
+    /// Scores of the rung before, and their steps.
+    before: (Vec<Score>, Vec<Vec<bool>>, u64),
     pub(super) peak_bytes: u64,
     /// Head of the first seed.
     pub(super) head: Option<Vec<LayerWeights>>,
@@ -41,7 +45,7 @@ pub(super) struct Row {
 pub(super) struct Score {
     pub(super) precision_at_1: f64,
     mean_average_precision_at_r: f64,
-    elapsed_ms: f64,
+    pub(super) elapsed_ms: f64,
 }
 
 /// Result of a run.
@@ -82,6 +86,8 @@ impl Row {
             },
             scores: Vec::new(),
             steps: 0,
+            full: 0,
+            before: Default::default(),
             peak_bytes: 0,
             head: None,
             dropped: false,
@@ -101,6 +107,7 @@ impl Row {
             config: Some(entry.config.clone()),
             found: Found::default(),
             steps: entry.config.steps,
+            full: entry.config.steps,
             ..Self::baseline(RowKind::Head)
         }
     }
@@ -121,8 +128,17 @@ impl Row {
         self.head = None;
         self.dropped = !goes_on;
         if goes_on {
-            self.scores.clear();
-            self.found.hits.clear();
+            let scores = std::mem::take(&mut self.scores);
+            self.before = (scores, std::mem::take(&mut self.found.hits), self.steps);
+        }
+    }
+
+    /// Takes the results of the rung before back, if this one has none.
+    pub(super) fn step_back(&mut self) {
+        if self.config.is_some() && self.goes_on() && self.scores.is_empty() {
+            let (scores, hits, steps) = std::mem::take(&mut self.before);
+            (self.scores, self.found.hits) = (scores, hits);
+            (self.steps, self.full) = (steps, steps);
         }
     }
 
@@ -133,7 +149,7 @@ impl Row {
 
     /// Tells if the row was scored in full.
     pub(super) fn is_ranked(&self) -> bool {
-        let full = self.config.as_ref().map_or(self.steps, |c| c.steps);
+        let full = self.config.as_ref().map_or(self.steps, |_| self.full);
         self.goes_on() && !self.scores.is_empty() && self.steps == full
     }
 

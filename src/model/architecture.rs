@@ -169,10 +169,14 @@ impl Architecture {
             .collect()
     }
 
+    /// Floats of the padded parameters, running means and variances included.
+    pub(crate) fn state(&self) -> u64 {
+        self.parameters().saturating_add(self.running())
+    }
+
     /// Adds the parameters to a plan; `label` names the model.
     pub(crate) fn plan(&self, plan: MemoryPlan, label: &'static str) -> MemoryPlan {
-        let floats = self.parameters().saturating_add(self.running());
-        plan.with::<f32>(Purpose::Weights, label, floats)
+        plan.with::<f32>(Purpose::Weights, label, self.state())
     }
 }
 

@@ -274,6 +274,11 @@ impl Proxies {
         );
     }
 
+    /// The proxies as they are learned, padded.
+    pub(crate) fn parameters_mut(&mut self) -> &mut DeviceVec<f32> {
+        &mut self.parameters
+    }
+
     /// The gradient, and the number of its floats.
     pub(crate) fn gradient(&self) -> (&DeviceVec<f32>, usize) {
         (&self.gradient, self.count() * self.stride())

@@ -18,6 +18,7 @@ use crate::base::error::{Error, Result};
 use crate::base::order;
 use crate::base::quote::{cut, quoted};
 use crate::cpu::{Distance, Precision};
+use crate::rules::early_stop::EarlyStop;
 use crate::rules::losses::Loss;
 use crate::rules::miners::Miner;
 use crate::rules::mining_rule::MiningRule;
@@ -38,6 +39,8 @@ const MINER_DISTANCE: &str = "miner_distance";
 const COLUMNS: [&str; 2] = ["features", "ignore"];
 /// Key of the column of groups: the split follows it.
 const GROUP: &str = "group";
+/// Key of the part that keeps the best step: a patience alone turns it on.
+const EARLY_STOP: &str = "early_stop";
 /// Keys that other settings follow; these are set first, wherever they are given.
 const LEADING: [&str; 3] = [DISTANCE, MINER_DISTANCE, GROUP];
 /// The most settings of a list that are refused with reasons of their own: each is tried together with all others.
@@ -130,6 +133,8 @@ pub struct TrainConfig {
     pub clip_grad_norm: f64,
     /// Steps of the run.
     pub steps: u64,
+    /// Best step by a score of the validation rows, and the validations without a better one that end the run.
+    pub early_stop: EarlyStop,
     /// Steps from one evaluation to the next.
     pub evaluate_every: u64,
     /// Validation rows that the evaluations while training score, and as many training rows, drawn by seed; whole classes if the
@@ -177,6 +182,7 @@ impl Default for TrainConfig {
             schedule: Schedule::default(),
             clip_grad_norm: 0.0,
             steps: 400,
+            early_stop: EarlyStop::default(),
             evaluate_every: 20,
             evaluate_rows: 10_000,
             evaluate_queries: 2000,
@@ -279,6 +285,9 @@ impl TrainConfig {
                     if let Some(Value::String(name)) = name {
                         *old = config.named_part(&key, name);
                     }
+                    if key == EARLY_STOP && new.contains_key("patience") {
+                        turn_on(old);
+                    }
                     old.extend(new);
                 }
                 (Value::Object(old), Value::String(name)) => *old = config.named_part(&key, &name),
@@ -333,6 +342,11 @@ impl TrainConfig {
             return self.with_m_per_class(&new);
         }
         let mut value = self.to_value();
+        if let (Some("patience"), Value::Object(part)) =
+            (path.strip_prefix("early_stop."), &mut value[EARLY_STOP])
+        {
+            turn_on(part);
+        }
         let mut place = &mut value;
         for key in path.split('.') {
             place = match place {
@@ -376,6 +390,7 @@ impl TrainConfig {
         let named = serde_json::json!({ "name": name });
         let text = named.to_string();
         let whole = match part {
+            EARLY_STOP => Some(serde_json::json!({ "metric": name }).to_string()),
             "loss" => serde_json::from_str(&text).ok().and_then(|loss: Loss| {
                 let loss = loss.following(Distance::default(), self.distance);
                 serde_json::to_string(&loss).ok()
@@ -452,6 +467,8 @@ impl TrainConfig {
     pub fn settings(&self) -> Vec<(String, String)> {
         let mut settings = Vec::new();
         flatten("", &self.to_value(), &mut settings);
+        // Set once more it would turn on what is off.
+        settings.retain(|(key, _)| self.early_stop.is_on() || key != "early_stop.patience");
         settings
     }
 
@@ -533,6 +550,16 @@ impl TrainConfig {
 
     fn from_value(value: Value) -> Result<Self> {
         said::read(&value).map_err(|error| Error::Config(said::problem(&value).unwrap_or(error)))
+    }
+}
+
+/// Removes the metric from an early stop that is off: its patience alone then asks for the usual one.
+fn turn_on(early_stop: &mut Map<String, Value>) {
+    if early_stop
+        .get("metric")
+        .is_some_and(|metric| metric == "none")
+    {
+        early_stop.remove("metric");
     }
 }
 

@@ -14,6 +14,8 @@ pub(crate) mod optimizers;
 
 pub(crate) mod schedules;
 
+pub(crate) mod early_stop;
+
 pub(crate) mod config;
 
 pub(crate) mod pml;

@@ -4,6 +4,7 @@
 
 pub(crate) mod warnings;
 
+mod best;
 mod history;
 mod maps;
 mod report;
@@ -17,6 +18,7 @@ use std::rc::Rc;
 pub use report::{Baseline, DataReport, MemoryReport, RunReport};
 pub use saved::{Checkpoint, Origin};
 
+use best::{BestStep, better_by};
 use history::Thinned;
 
 use serde::{Deserialize, Serialize};
@@ -46,6 +48,8 @@ pub struct Run {
     evaluations: Thinned<Evaluation>,
     baseline: Option<Baseline>,
     head: Option<Scores>,
+    /// The best validation, if the settings keep it.
+    best: Option<BestStep>,
     verdict: Option<String>,
     compared: Vec<Compared>,
     warnings: Warnings,
@@ -120,6 +124,7 @@ impl Run {
             evaluations: Thinned::default(),
             baseline: None,
             head: None,
+            best: None,
             verdict: None,
             compared: Vec::new(),
             warnings: Warnings::default(),
@@ -196,14 +201,15 @@ impl Run {
             let config = self.trainer.config();
             self.warnings
                 .see_diagnostics(step, &evaluation.diagnostics, config);
-            if self.is_best(&evaluation) {
+            if self.sees_best(&evaluation) {
                 self.trainer.keep_weights();
             }
+            let better = better_by(self.trainer.config());
             self.evaluations
-                .push_evaluation(evaluation.clone(), evaluate_every, is_better);
+                .push_evaluation(evaluation.clone(), evaluate_every, better);
             return Ok(Progress::Evaluated(evaluation));
         }
-        if step == steps {
+        if step == steps || self.stops_early() {
             if self.head.is_none() {
                 self.finish().await?;
             }
@@ -234,14 +240,19 @@ impl Run {
         score(evaluation).is_some_and(|now| before.fold(0.0, f64::max) < now)
     }
 
-    /// Gives the head the weights of an earlier step if they did clearly better on the validation rows than the last ones, and
-    /// returns the evaluation of the weights that the head has then.
+    /// Gives the head the weights of the best step, if the settings keep it; else those of an earlier step if they did clearly better
+    /// on the validation rows than the last ones. Returns the evaluation of the weights that the head has then.
     async fn take_best(&mut self) -> Result<Option<Evaluation>> {
         let last = self.evaluations.last().cloned();
         let best = self.trainer.kept_step().and_then(|step| {
             let mut all = self.evaluations.iter();
             all.find(|evaluation| evaluation.step == step)
         });
+        if let Some(chosen) = self.best {
+            let best = best.cloned();
+            self.trainer.use_kept(chosen.step < self.step()).await?;
+            return Ok(best);
+        }
         let scores = |evaluation: &Option<&Evaluation>| evaluation.and_then(|e| e.validation);
         let (Some(now), Some(then)) = (scores(&last.as_ref()), scores(&best)) else {
             return Ok(last);
@@ -304,6 +315,9 @@ impl Run {
                 "steps is {steps}: {done} are done, so it must be more to go on"
             )));
         }
+        if self.is_settled() {
+            return Err(self.settled(steps));
+        }
         let planned = self.trainer.config().steps;
         if asked.schedule.ends_with_the_run() && steps != planned {
             return Err(Error::Config(format!(
@@ -360,12 +374,7 @@ impl Run {
                 other.precision_at_1
             ));
         }
-        if let Some(step) = self.kept_step() {
-            let steps = self.trainer.config().steps;
-            verdict.text.push_str(&format!(
-                " The head is that of step {step} of {steps}: on the validation rows it did better than the last."
-            ));
-        }
+        verdict.text.push_str(&self.head_said());
         self.warnings
             .see_end(&self.evaluations, &verdict, self.trainer.config());
         (self.verdict, self.compared) = (Some(verdict.text), verdict.compared);
@@ -516,11 +525,6 @@ impl Run {
 /// Score that the best step is chosen by: [`both`], if there is a validation side.
 fn score(evaluation: &Evaluation) -> Option<f64> {
     evaluation.validation.as_ref().map(both)
-}
-
-/// Tells if the first evaluation did better.
-fn is_better(one: &Evaluation, other: &Evaluation) -> bool {
-    score(one) > score(other)
 }
 
 /// Score that the best step is chosen by: the nearest row and whole groups, counted alike.

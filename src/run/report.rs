@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Run;
 use super::history::Thinned;
+use super::{BestStep, Run};
 use crate::base::ledger::MemoryLedger;
 use crate::base::order;
 use crate::data::{ColumnRole, LeftOut, Marks, Missing};
@@ -122,6 +122,9 @@ pub struct RunReport {
     /// Step of the final head, if an earlier one than the last did better on the validation rows.
     #[serde(default)]
     pub kept_step: Option<u64>,
+    /// The best validation, if `early_stop` keeps it: its step, whose head this is, and where the run ended if it stopped early.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best: Option<BestStep>,
     /// Scores of the baselines.
     pub baseline: Baseline,
     /// Comparison with the baselines, in a sentence.
@@ -207,6 +210,7 @@ impl Run {
             evaluations: self.evaluations.to_vec(),
             r#final: self.head,
             kept_step: self.kept_step(),
+            best: self.best(),
             baseline: self.baseline(),
             verdict: self.verdict(),
             compared: self.compared.clone(),

@@ -5,8 +5,9 @@ use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 
+use super::best::better_by;
 use super::history::{self, Thinned};
-use super::{Baseline, Run, is_better, sound};
+use super::{Baseline, BestStep, Run, sound};
 use crate::base::error::{Error, Result};
 use crate::base::memory::reserve;
 use crate::base::quote::{self, quoted};
@@ -120,6 +121,8 @@ struct Saved {
     evaluations: Vec<Evaluation>,
     baseline: Option<Baseline>,
     head: Option<Scores>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    best: Option<BestStep>,
     verdict: Option<String>,
     #[serde(default)]
     compared: Vec<Compared>,
@@ -152,6 +155,7 @@ impl<'a> Checkpoint<'a> {
         sound::elapsed(run.elapsed_ms)
             .and_then(|()| sound::evaluations(&run.evaluations, done))
             .and_then(|()| all.into_iter().try_for_each(sound::scores))
+            .and_then(|()| run.best.iter().try_for_each(|best| sound::best(best, done)))
             .map_err(damaged)?;
         let arrays = ArrayReader::new(arrays)?;
         Ok(Self { said, arrays })
@@ -322,6 +326,7 @@ impl Run {
                 evaluations: self.evaluations.to_vec(),
                 baseline: self.baseline,
                 head: self.head,
+                best: self.best,
                 verdict: self.verdict.clone(),
                 compared: self.compared.clone(),
                 warnings: self.warnings.clone(),
@@ -367,8 +372,9 @@ impl Run {
         let mut history = taken(arrays, done)?;
         history.make_room(said.config.steps)?;
         let mut evaluations = Thinned::default();
+        let better = better_by(&said.config);
         for evaluation in &said.run.evaluations {
-            evaluations.push_evaluation(evaluation.clone(), every, is_better);
+            evaluations.push_evaluation(evaluation.clone(), every, &better);
         }
         let config = said.config.clone();
         let centres = said.trainer.centres;
@@ -378,6 +384,7 @@ impl Run {
             elapsed_ms,
             baseline,
             head,
+            best,
             verdict,
             compared,
             warnings,
@@ -389,6 +396,7 @@ impl Run {
             evaluations,
             baseline: *baseline,
             head: *head,
+            best: *best,
             verdict: verdict.clone(),
             compared: compared.clone(),
             warnings: warnings.clone(),

@@ -3,7 +3,7 @@
 use crate::search::metrics::{Metrics, Scores};
 use crate::train::trainer::{Evaluation, StepReport};
 
-use super::RunReport;
+use super::{BestStep, RunReport};
 
 /// The most milliseconds of a run: three hundred years.
 const MOST_MS: f64 = 1e13;
@@ -30,6 +30,7 @@ impl RunReport {
             before = Some(taken.step);
         }
         evaluations(&self.evaluations, self.steps)?;
+        self.best.iter().try_for_each(|of| best(of, self.steps))?;
         let baseline = &self.baseline;
         let all = [
             self.r#final.as_ref(),
@@ -89,6 +90,16 @@ pub(super) fn evaluations(evaluations: &[Evaluation], done: u64) -> Result<(), F
         }
     }
     Ok(())
+}
+
+/// Checks the best validation of a run that did `done` steps.
+pub(super) fn best(best: &BestStep, done: u64) -> Result<(), Fault> {
+    let steps = [Some(best.step), best.stopped_at];
+    let are_done = steps.into_iter().flatten().all(|step| step <= done);
+    match are_done && (0.0..=1.0).contains(&best.value) && best.since <= done {
+        true => Ok(()),
+        false => Err(format!("its best validation is none of its {done} steps")),
+    }
 }
 
 /// Checks the scores of all sides.

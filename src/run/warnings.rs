@@ -237,6 +237,10 @@ fn steps_to_try(evaluations: &[Evaluation], config: &TrainConfig) -> Option<Warn
     let (last_step, last) = *scores.last()?;
     let of = |metrics: &Metrics| metrics.precision_at_1;
     let steps = config.steps;
+    if last_step < steps {
+        // The run stopped early.
+        return None;
+    }
     let (earlier_step, earlier) = *scores
         .iter()
         .rev()

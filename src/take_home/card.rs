@@ -152,7 +152,12 @@ fn device(report: &RunReport) -> Vec<[String; 2]> {
     let rows = [
         (
             "Steps",
-            format!("{} of {}", report.steps, report.config.steps),
+            format!(
+                "{} of {}{}",
+                report.steps,
+                report.config.steps,
+                chosen(report)
+            ),
         ),
         ("Ran on", format!("{engine}, {adapter}")),
         ("Time", format!("{:.1} s", report.elapsed_ms / 1e3)),
@@ -167,6 +172,18 @@ fn device(report: &RunReport) -> Vec<[String; 2]> {
         ("Nearfar", version.to_owned()),
     ];
     rows.map(|(name, value)| [name.to_owned(), value]).into()
+}
+
+/// The step whose head it is, if it was chosen by `early_stop`.
+fn chosen(report: &RunReport) -> String {
+    let Some(best) = report.best else {
+        return String::new();
+    };
+    let early = match best.stopped_at {
+        Some(_) => ", stopped early",
+        None => "",
+    };
+    format!("{early}; {}, whose head this is", best.words())
 }
 
 /// Data and training under their titles, a line each.

@@ -238,6 +238,8 @@ pub(super) mod tests {
         }
     }
 
+    const MARKUP: &str = "<script>alert(1)</script>|*x*";
+
     /// A run of two steps, on a file whose name and notes are markup.
     pub(crate) fn small_report() -> RunReport {
         let step = |step, loss| StepReport {
@@ -259,14 +261,13 @@ pub(super) mod tests {
             low: 0.1,
             high: 0.4,
         };
-        let markup = "<script>alert(1)</script>|*x*";
         RunReport {
             version: "0.1.0".to_owned(),
             engine: "cpu".to_owned(),
-            adapter: markup.to_owned(),
+            adapter: MARKUP.to_owned(),
             elapsed_ms: 12.5,
             memory: MemoryReport::default(),
-            data: small_data(markup),
+            data: small_data(MARKUP),
             config: TrainConfig {
                 steps: 2,
                 ..TrainConfig::default()
@@ -281,6 +282,7 @@ pub(super) mod tests {
                 ..Scores::default()
             }),
             kept_step: None,
+            best: None,
             baseline: Baseline {
                 raw: Scores {
                     test: metrics(0.5),
@@ -288,15 +290,15 @@ pub(super) mod tests {
                 },
                 ..Baseline::default()
             },
-            verdict: Some(format!("Keep this head. {markup}")),
+            verdict: Some(format!("Keep this head. {MARKUP}")),
             compared: vec![Compared {
-                with: markup.to_owned(),
+                with: MARKUP.to_owned(),
                 nearest: gain,
                 groups: gain,
                 head_alone: 1,
                 other_alone: 0,
             }],
-            warnings: vec![markup.to_owned()],
+            warnings: vec![MARKUP.to_owned()],
         }
     }
 

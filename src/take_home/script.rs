@@ -16,6 +16,7 @@ use crate::rules::miners::Miner;
 use crate::rules::optimizers::Optimizer;
 use crate::rules::samplers::Sampler;
 use crate::rules::schedules::Schedule;
+use crate::run::RunReport;
 
 const TEMPLATE: &str = include_str!("train.py");
 
@@ -54,6 +55,7 @@ pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
         ("SEED", python(config.seed)),
         ("STEPS", python(config.steps)),
         ("BATCH", python(config.batch_size)),
+        ("EARLY_STOP", early_stop(report)),
         ("LR", python(config.optimizer.lr())),
         ("LOSS_GROUP", literal(&loss_group(&config.loss))),
         ("CLIP", python(config.clip_grad_norm)),
@@ -170,6 +172,17 @@ fn call(class: &str, arguments: impl IntoIterator<Item = (String, String)>) -> S
         })
         .collect();
     format!("{class}({})", arguments.join(", "))
+}
+
+/// Comment on the steps of a run whose best step was kept: the script keeps the last.
+fn early_stop(report: &RunReport) -> String {
+    let step = report.best.map(|best| best.step);
+    step.map_or_else(String::new, |step| {
+        format!(
+            "# The run kept its best step by validation rows (early_stop), step {step}. This script scores no validation rows: it takes all\n\
+             # STEPS and keeps the last. --steps {step} ends at that step.\n"
+        )
+    })
 }
 
 fn distance(distance: Distance) -> (String, String) {

@@ -36,7 +36,7 @@ GROUP = @GROUP@
 HIDDEN, EMBEDDING, DROPOUT = @HIDDEN@, @EMBEDDING@, @DROPOUT@
 # The norm of each hidden layer, before its activation.
 NORM = @NORM@
-SEED, STEPS, BATCH = @SEED@, @STEPS@, @BATCH@
+@EARLY_STOP@SEED, STEPS, BATCH = @SEED@, @STEPS@, @BATCH@
 # The learning rates of the head and, with what differs there, of the loss's own parameters; the most that all gradients together may measure.
 LR, LOSS_GROUP, CLIP = @LR@, @LOSS_GROUP@, @CLIP@
 # Rows of the memory, the first step that uses it, and whether its values are rounded to half precision.

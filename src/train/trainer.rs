@@ -24,6 +24,7 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 
 pub use hardest::{HardTriplet, HardestTriplets};
+pub(crate) use largest::Fits;
 pub use neighbours::{Neighbour, Neighbourhood};
 pub(crate) use outlook::Part;
 pub use pairs::PairHistogram;
@@ -223,7 +224,7 @@ impl Trainer {
             linear: linear.map(|outputs| {
                 Linear::new(&engine, &mut workspace, dataset.features.dim(), outputs)
             }),
-            kept: Kept::new(&mut workspace),
+            kept: Kept::new(&mut workspace, sizes),
             step: 0,
             pairs: None,
             last: None,

@@ -1939,3 +1939,63 @@ fn the_columns_of_the_data_are_those_of_the_test_data() {
         );
     }
 }
+
+#[test]
+fn fit_writes_settings_that_train_takes_within_the_budget() {
+    let folder = folder("fit");
+    let out = folder.join("run.json").display().to_string();
+    let data = ["--data", "sample:digits", "--budget", "2MiB"];
+    let few = ["--seconds", "20", "--set", "steps=9", "--out", &out];
+    let report = json(&[&["fit"][..], &data, &few].concat());
+    for pointer in [
+        "/config/steps",
+        "/winner",
+        "/candidates/0/name",
+        "/candidates/0/precision_at_1",
+        "/largest/0/setting",
+        "/largest/0/sets/0",
+        "/largest/0/memory_bytes",
+        "/cut",
+        "/verdict",
+        "/seconds",
+        "/budget_bytes",
+        "/engine",
+        "/adapter",
+        "/elapsed_ms",
+        "/memory/peak_bytes",
+    ] {
+        assert!(report.pointer(pointer).is_some(), "{pointer}: {report}");
+    }
+    let candidates = report["candidates"].as_array().expect("a list");
+    let fits = candidates
+        .iter()
+        .filter(|one| one["memory_bytes"].as_u64().is_some());
+    assert!(fits.clone().count() >= 5, "{report}");
+    assert!(
+        fits.into_iter()
+            .all(|one| one["memory_bytes"].as_u64() <= Some(2 << 20))
+    );
+    let written: Value =
+        serde_json::from_slice(&std::fs::read(&out).expect("is there")).expect("JSON");
+    assert_eq!(written, report["config"]);
+    assert_eq!(written["budget_bytes"], 2 << 20);
+    let trained = json(&["train", "--data", "sample:digits", "--config", &out]);
+    assert_eq!(trained["config"], written);
+    // A table that ends in the settings for `train`.
+    let shown = on_cpu(&[&["fit"][..], &data, &["--seconds", "0"]].concat());
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(
+        shown.contains("nearfar train --budget 2MiB --seed 0"),
+        "{shown}"
+    );
+    let refused = refusal(&[
+        "fit",
+        "--data",
+        "sample:digits",
+        "--budget",
+        "50KiB",
+        "--seconds",
+        "0",
+    ]);
+    assert!(refused.contains("raise the budget to "), "{refused}");
+}

@@ -57,7 +57,7 @@ pub(crate) fn App() -> impl IntoView {
             </section>
             <section class="word">
                 <Verdict state session/>
-                <RunForecast state/>
+                <RunForecast state session/>
                 <Banner state session/>
             </section>
             <aside>
@@ -398,7 +398,11 @@ fn Numbers(state: State) -> impl IntoView {
     };
     let of = move || match curves.read().step() {
         0 => String::new(),
-        _ => format!("of {}", curves.read().config.steps),
+        _ => {
+            let curves = curves.read();
+            let best = curves.best.iter().map(|best| format!(", {best}"));
+            format!("of {}{}", curves.config.steps, best.collect::<String>())
+        }
     };
     view! {
         <dl class="numbers">

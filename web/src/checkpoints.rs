@@ -124,7 +124,7 @@ pub(crate) fn GoOn(state: State, session: Session) -> impl IntoView {
         offered.get().map(|offer| {
             let name = shown_name(&offer.origin.data);
             let (step, steps) = (grouped(offer.step), grouped(offer.config.steps));
-            let is_over = offer.step == offer.config.steps;
+            let is_over = offer.is_over || offer.step == offer.config.steps;
             let button = session.can_go_on(&offer);
             let text = match (button, is_over) {
                 (true, true) => format!("Show the run of {steps} steps on {name}?"),

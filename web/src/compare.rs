@@ -30,11 +30,31 @@ impl Session {
         let state = self.state;
         if state.compare.now.read_untracked().is_some() {
             self.send(&Command::StopComparing, &[]);
-        } else if untrack(|| state.is_imagined()) {
+        } else {
+            self.begin(|| asked(state));
+        }
+    }
+
+    /// Searches for the recipe that does best within the budget and so many seconds.
+    pub(crate) fn fit(&self, seconds: u64) {
+        let state = self.state;
+        let search = CompareConfig {
+            seconds: Some(seconds),
+            ..CompareConfig::default()
+        };
+        self.begin(|| {
+            state.view.set(View::Compare);
+            over_the_page(state, search)
+        });
+    }
+
+    fn begin(&self, asked: impl FnOnce() -> CompareConfig) {
+        let state = self.state;
+        if untrack(|| state.is_imagined()) {
             state.say(ONLY_IMAGINED.to_owned());
         } else if untrack(|| state.can_start()) {
             state.begin_comparison();
-            let asked = Box::new(untrack(|| asked(state)));
+            let asked = Box::new(untrack(asked));
             self.send(&Command::Compare { asked }, &[]);
         }
     }
@@ -89,6 +109,11 @@ fn asked(state: State) -> CompareConfig {
         VALUES => asked.grids = vec![format!("{}={}", key.get(), values.get())],
         name => asked.preset = Preset::named(name).ok(),
     }
+    over_the_page(state, asked)
+}
+
+/// The request with the settings of the page that it does not set itself.
+fn over_the_page(state: State, asked: CompareConfig) -> CompareConfig {
     let suited = state
         .data
         .with(|data| data.as_ref().map(|data| data.default_config.clone()));

@@ -480,6 +480,27 @@ pub(crate) const MORE: [Knob; 43] = [
         entry: Entry::Number("5"),
     },
     Knob {
+        key: "early_stop.metric",
+        label: "Keep the best by",
+        pml: "",
+        help: "The head is that of the step with the best such score on the validation rows. None: that of the last step, unless an earlier one did clearly better.",
+        entry: Entry::Choice(&[
+            ("none", "none"),
+            ("precision_at_1", "precision@1"),
+            ("r_precision", "R-precision"),
+            ("mean_average_precision_at_r", "MAP@R"),
+            ("mean_average_precision", "MAP"),
+            ("mean_reciprocal_rank", "MRR"),
+        ]),
+    },
+    Knob {
+        key: "early_stop.patience",
+        label: "Patience",
+        pml: "",
+        help: "Ends the run after this many scores in a row without a better one, where the best is kept. 0 never does.",
+        entry: Entry::Number("1"),
+    },
+    Knob {
         key: "test_queries",
         label: "Test queries",
         pml: "",

@@ -198,6 +198,10 @@ pub(crate) enum Event {
         evaluation: Box<Evaluation>,
         /// Scores of the raw features and of the linear map.
         baseline: Box<Baseline>,
+        /// The best validation so far in words, if the settings keep it.
+        best: Option<String>,
+        /// The run stopped early: it was the last.
+        stopped: bool,
     },
     /// Positions of rows now. Beside it come, for each row, `[x, y]` as f32, the class as u16, the number as u32, and `[x, y]` by
     /// its features as f32; and if the rows are pictures, the shade of each pixel as a byte.
@@ -461,6 +465,8 @@ pub(crate) const EARLIER: u64 = 1;
 pub(crate) struct Offer {
     /// Steps done.
     pub(crate) step: u64,
+    /// The test side is scored.
+    pub(crate) is_over: bool,
     /// Name of the data, its label column, and how its files were read.
     pub(crate) origin: Origin,
     /// Rows of the data.
@@ -478,6 +484,7 @@ impl Offer {
         Self {
             run,
             step: checkpoint.step(),
+            is_over: checkpoint.is_finished(),
             origin: checkpoint.origin().clone(),
             rows: checkpoint.rows(),
             config: checkpoint.config().clone(),

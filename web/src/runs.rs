@@ -215,6 +215,7 @@ impl Session {
         }
         let offer = Offer {
             step: run.step(),
+            is_over: run.scores.is_some(),
             origin: run.origin.clone(),
             rows: run.data.rows,
             config: run.config.clone(),

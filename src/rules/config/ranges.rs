@@ -117,7 +117,7 @@ impl TrainConfig {
     }
 
     /// Checks the settings of the steps.
-    pub(super) fn of_the_steps(&self) -> [Rule; 3] {
+    pub(super) fn of_the_steps(&self) -> [Rule; 4] {
         [
             (
                 (0.0..=1e6).contains(&self.clip_grad_norm),
@@ -136,6 +136,12 @@ impl TrainConfig {
                 "evaluate_every",
                 self.evaluate_every.to_string(),
                 "at least 1",
+            ),
+            (
+                self.early_stop.patience <= 1_000_000,
+                "early_stop.patience",
+                self.early_stop.patience.to_string(),
+                "between 0 and 1000000",
             ),
         ]
     }

@@ -23,7 +23,7 @@ pub(super) fn problem(settings: &Value) -> Option<String> {
     };
     if default.get("name").is_none() {
         let at = |inner: &str, value: Value| json!({ key: { inner: value } });
-        return inner(key, part, default.as_object()?, at);
+        return of_part(key, part, default, at);
     }
     // A part with a name takes the settings of the miner, loss, sampler, optimizer or schedule of that name.
     let Some(name) = part.get("name") else {
@@ -34,27 +34,25 @@ pub(super) fn problem(settings: &Value) -> Option<String> {
         let at = |value: Value| json!({ key: { "name": value } });
         return Some(leaf(&path, name, &default["name"], at));
     };
-    let defaults = named.to_value();
     let at = |inner: &str, value: Value| json!({ key: { "name": name, inner: value } });
-    inner(key, part, defaults[key].as_object()?, at)
+    of_part(key, part, &named.to_value()[key], at)
 }
 
-/// Message for the first setting of a part that does not read, by the defaults of the part; `at` makes the settings that hold a
-/// value in it.
-fn inner(
+/// Message for the first setting of a part that does not read; `at` makes settings with a value in its place.
+fn of_part(
     key: &str,
     part: &Map<String, Value>,
-    defaults: &Map<String, Value>,
+    defaults: &Value,
     at: impl Fn(&str, Value) -> Value,
 ) -> Option<String> {
     let (inner, value) = part
         .iter()
         .find(|(inner, value)| read(&at(inner, (*value).clone())).is_err())?;
     let path = format!("{key}.{inner}");
-    Some(match defaults.get(inner) {
-        None => unknown(&format!("{key}."), inner, defaults),
-        Some(default) => leaf(&path, value, default, |value| at(inner, value)),
-    })
+    match defaults.get(inner) {
+        None => Some(unknown(&format!("{key}."), inner, defaults.as_object()?)),
+        Some(default) => Some(leaf(&path, value, default, |value| at(inner, value))),
+    }
 }
 
 /// A value as JSON. Its `Display` is another writer, 1 kB of the page.

@@ -340,9 +340,7 @@ impl Trainer {
     pub(super) async fn start_from_linear(&mut self) -> Result<()> {
         self.fit_linear().await?;
         if let Some(unfit) = self.no_linear() {
-            return Err(Error::Config(format!(
-                "initial_weights is lda, and there is no such linear map: {unfit}. Set it to random."
-            )));
+            return Err(Error::Config(no_start(unfit)));
         }
         let mut head = self.weights().await?;
         if let Some(fit) = self.linear.as_ref().ok().and_then(Linear::fitted) {
@@ -352,4 +350,9 @@ impl Trainer {
         }
         self.set_weights(&head).await
     }
+}
+
+/// Refusal of a start from a linear map that there is not.
+pub(super) fn no_start(unfit: &Unfit) -> String {
+    format!("initial_weights is lda, and there is no such linear map: {unfit}. Set it to random.")
 }

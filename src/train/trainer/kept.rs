@@ -1,21 +1,29 @@
-//! The weights that did best on the validation rows: they are kept beside the weights in training, and the two are swapped at the
-//! end of a run.
+//! The weights that did best on the validation rows: they are kept on the engine beside the weights in training, and the two are
+//! swapped at the end of a run. With [`EarlyStop`](crate::EarlyStop) the proxies and the boundary are kept with them.
 
 use serde::{Deserialize, Serialize};
 
 use super::Trainer;
+use super::sizes::Sizes;
 use crate::base::error::Result;
+use crate::base::ledger::Purpose;
 use crate::base::plan::MemoryPlan;
-use crate::engine::{DeviceVec, Workspace};
-use crate::model::architecture::Architecture;
+use crate::engine::checkpoint::{ArrayReader, ArrayWriter};
+use crate::engine::pace::Slices;
+use crate::engine::{DeviceVec, Engine, Workspace};
+use crate::model::boundary::Boundary;
+use crate::model::proxies::ProxySpec;
 
-const WEIGHTS: &str = "model.kept";
+/// Buffers of the head's weights, of the proxies, and of the boundary.
+const BUFFERS: [&str; 3] = ["model.kept", "proxies.kept", "boundary.kept"];
 
 /// The weights of an earlier step.
 #[derive(Debug)]
 pub(super) struct Kept {
-    pub(super) weights: DeviceVec<f32>,
-    pub(super) state: KeptState,
+    /// The groups of learned parameters that are kept, in the order of `BUFFERS`, each with the number of its floats; the head's are
+    /// the first.
+    groups: Vec<(&'static str, DeviceVec<f32>, usize)>,
+    state: KeptState,
 }
 
 /// State of the kept weights.
@@ -27,34 +35,108 @@ pub(super) struct KeptState {
     in_use: bool,
 }
 
-impl KeptState {
-    /// Tells if there are kept weights.
-    pub(super) fn is_some(self) -> bool {
-        self.step.is_some()
+impl Sizes {
+    /// Groups of learned parameters that are kept, with the number of their floats.
+    fn kept(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let all = self.keeps_all;
+        let proxies = self.proxies.as_ref().filter(|_| all);
+        let boundary = self.boundary_lr.filter(|_| all);
+        let floats = [
+            Some(self.architecture.state()),
+            proxies.map(ProxySpec::floats),
+            boundary.map(|_| Boundary::FLOATS as u64),
+        ];
+        let named = BUFFERS.into_iter().zip(floats);
+        named.filter_map(|(name, floats)| Some((name, floats?)))
     }
 }
 
 impl Kept {
-    pub(super) fn plan(plan: MemoryPlan, architecture: &Architecture) -> MemoryPlan {
-        architecture.plan(plan, WEIGHTS)
+    pub(super) fn plan(plan: MemoryPlan, sizes: &Sizes) -> MemoryPlan {
+        sizes.kept().fold(plan, |plan, (name, floats)| {
+            plan.with::<f32>(Purpose::Weights, name, floats)
+        })
     }
 
-    pub(super) fn new(workspace: &mut Workspace) -> Self {
+    pub(super) fn new(workspace: &mut Workspace, sizes: &Sizes) -> Self {
+        let groups = sizes.kept();
         Self {
-            weights: workspace.take(WEIGHTS),
+            groups: groups
+                .map(|(name, floats)| (name, workspace.take(name), floats as usize))
+                .collect(),
             state: KeptState::default(),
         }
+    }
+
+    /// Saves the kept weights, if there are any.
+    ///
+    /// # Errors
+    /// As [`ArrayWriter::vector`].
+    pub(super) async fn save(
+        &self,
+        slices: &mut Slices<'_>,
+        arrays: &mut ArrayWriter,
+    ) -> Result<KeptState> {
+        if self.state.step.is_some() {
+            for (name, kept, floats) in &self.groups {
+                arrays.vector(name, slices, kept, *floats).await?;
+            }
+        }
+        Ok(self.state)
+    }
+
+    /// Replaces the kept weights by saved ones.
+    ///
+    /// # Errors
+    /// As [`ArrayReader::vector`].
+    pub(super) async fn restore(
+        &mut self,
+        engine: &Engine,
+        arrays: &ArrayReader<'_>,
+        state: KeptState,
+    ) -> Result<()> {
+        if state.step.is_some() {
+            for (name, kept, floats) in &mut self.groups {
+                arrays.vector(name, engine, kept, *floats).await?;
+            }
+        }
+        self.state = state;
+        Ok(())
     }
 }
 
 impl Trainer {
     /// Keeps the current weights, in place of those that were kept.
     pub(crate) fn keep_weights(&mut self) {
-        let count = self.model.state_count() as u64;
-        let mut commands = self.engine.commands();
-        commands.copy(self.model.padded(), 0, count, &mut self.kept.weights, 0);
-        self.engine.submit(commands);
+        let engine = self.engine.clone();
+        let mut commands = engine.commands();
+        for (now, kept, floats) in self.learned_and_kept() {
+            commands.copy(now, 0, floats as u64, kept, 0);
+        }
+        engine.submit(commands);
         self.kept.state.step = Some(self.step);
+    }
+
+    /// Each group of learned parameters that is kept: as it is now, as it is kept, and the number of its floats.
+    fn learned_and_kept(
+        &mut self,
+    ) -> impl Iterator<Item = (&mut DeviceVec<f32>, &mut DeviceVec<f32>, usize)> {
+        let head = Some(self.model.parameters_mut());
+        let proxies = self.proxies.as_mut();
+        let boundary = self.train.boundary.as_mut();
+        let mut learned = [
+            head,
+            proxies.map(|proxies| proxies.parameters_mut()),
+            boundary.map(|boundary| &mut boundary.moved),
+        ];
+        self.kept
+            .groups
+            .iter_mut()
+            .map(move |(name, kept, floats)| {
+                let place = BUFFERS.iter().position(|buffer| buffer == name);
+                let now = place.and_then(|place| learned[place].take());
+                (now.expect("what is kept is learned"), kept, *floats)
+            })
     }
 
     /// The step whose weights are kept.
@@ -75,13 +157,13 @@ impl Trainer {
         if kept == self.uses_kept() {
             return Ok(());
         }
-        let count = self.model.state_count() as u64;
         let engine = self.engine.clone();
-        let now = engine.read(self.model.padded(), 0, count).await?;
-        let other = engine.read(&self.kept.weights, 0, count).await?;
-        let model = self.model.parameters_mut();
-        engine.upload(model, 0, &other).await?;
-        engine.upload(&mut self.kept.weights, 0, &now).await?;
+        for (learned, stored, floats) in self.learned_and_kept() {
+            let now = engine.read(learned, 0, floats as u64).await?;
+            let other = engine.read(stored, 0, floats as u64).await?;
+            engine.upload(learned, 0, &other).await?;
+            engine.upload(stored, 0, &now).await?;
+        }
         self.kept.state.in_use = kept;
         Ok(())
     }

@@ -298,7 +298,7 @@ impl Sizes {
             dataset.features.dim(),
         );
         plan = self.architecture.plan(plan, MODEL);
-        plan = Kept::plan(plan, &self.architecture);
+        plan = Kept::plan(plan, self);
         plan = HEAD.plan(plan, parameters, self.held.moments);
         plan = Activations::plan_hidden(plan, &self.architecture, self.chunk);
         plan = Gradients::plan(plan, &self.architecture, self.chunk);

@@ -17,7 +17,6 @@ use crate::model::optimizer::HEAD;
 
 const GRADIENT: &str = "train.gradient";
 const DRIFT: [&str; 2] = ["train.drift", "train.drift_sums"];
-const KEPT: &str = "model.kept";
 /// Running means and variances, which no optimizer moves.
 const RUNNING: &str = "model.running";
 const SAMPLER: &str = "sampler";
@@ -69,12 +68,7 @@ impl Trainer {
         arrays
             .vector(GRADIENT, &mut slices, gradient, parameters)
             .await?;
-        let kept = self.kept.state;
-        if kept.is_some() {
-            arrays
-                .vector(KEPT, &mut slices, &self.kept.weights, state)
-                .await?;
-        }
+        let kept = self.kept.save(&mut slices, arrays).await?;
         let stride = stride(self.model.embedding_size());
         let Drift { state, sums, .. } = &train.drift;
         arrays
@@ -139,17 +133,12 @@ impl Trainer {
         HEAD.restore(&engine, arrays, weights, moments, parameters)
             .await?;
         self.restore_running(arrays).await?;
-        let state = self.model.state_count();
         let train = &mut self.train;
         let gradient = &mut train.gradients.parameters;
         arrays
             .vector(GRADIENT, &engine, gradient, parameters)
             .await?;
-        if kept.is_some() {
-            let weights = &mut self.kept.weights;
-            arrays.vector(KEPT, &engine, weights, state).await?;
-        }
-        self.kept.state = kept;
+        self.kept.restore(&engine, arrays, kept).await?;
         let stride = stride(self.model.embedding_size());
         let drift = &mut train.drift;
         arrays

@@ -1,7 +1,7 @@
 //! [`Setup`]: a run before it starts: sides, sampler, sizes, and the memory plan that follows from them.
 
 use super::sizes::Sizes;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::forecast::MiningMethod;
 use crate::base::order;
 use crate::base::rng;
@@ -41,6 +41,12 @@ impl Setup {
         config.check()?;
         check_rows(config)?;
         let sides = Sides::new(dataset, config)?;
+        if config.early_stop.is_on() && sides.validation.is_empty() {
+            return Err(Error::Config(
+                "early_stop compares scores of validation rows, and there are none: raise validation_fraction, or set early_stop to none"
+                    .to_owned(),
+            ));
+        }
         let sampler = Batches::new(dataset, &sides.train, config)?;
         let most = match config.evaluate_rows {
             0 => usize::MAX,

@@ -60,6 +60,8 @@ pub(super) struct Sizes {
     pub(super) boundary_lr: Option<f64>,
     /// Constant part of `dL/d(boundary)`, beside the part that comes from pairs.
     pub(super) boundary_pull: f64,
+    /// Proxies and a boundary are kept with the best weights.
+    pub(super) keeps_all: bool,
     /// What the optimizer holds beside the parameters.
     pub(super) held: Held,
     /// Anchors of the loss: the rows of the batch, or the proxies.
@@ -186,6 +188,7 @@ impl Sizes {
             weighs_rows: config.miner_weights,
             boundary_lr: config.loss.boundary_lr(),
             boundary_pull: config.loss.boundary_pull(config.distance),
+            keeps_all: config.early_stop.is_on(),
             held: Held::of(config),
             anchors,
             steps_per_upload: steps_per_upload(batch, anchors),

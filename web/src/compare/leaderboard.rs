@@ -38,7 +38,12 @@ pub(super) fn Leaderboard(state: State, session: Session) -> impl IntoView {
         (Some(report), None) => in_the_words_of_the_page(report),
     }
     };
-    let basis = move || report.read().as_ref().map(CompareReport::basis);
+    let basis = move || {
+        let report = report.read();
+        let report = report.as_ref()?;
+        let parts = std::iter::once(report.basis()).chain(report.cut.iter().cloned());
+        Some(parts.collect::<Vec<_>>().join(" \u{b7} "))
+    };
     let none = move || report.read().is_none();
     let save = move |_| {
         // The browser indents the JSON: in Rust that takes code for every type in the report.

@@ -27,6 +27,10 @@ pub(crate) struct Curves {
     /// Age of the rows of the memory.
     pub(crate) age: Option<MemoryAge>,
     pub(crate) evaluations: Vec<Evaluation>,
+    /// The best validation in words, if the settings keep it.
+    pub(crate) best: Option<String>,
+    /// The run stopped early.
+    pub(crate) stopped: bool,
     pub(crate) baseline: Baseline,
     pub(crate) scores: Option<Scores>,
     pub(crate) memory: MemoryReport,
@@ -77,7 +81,10 @@ impl Curves {
             Event::Evaluated {
                 evaluation,
                 baseline,
+                best,
+                stopped,
             } => {
+                (self.best, self.stopped) = (best, stopped);
                 self.evaluations.push(*evaluation);
                 self.baseline = *baseline;
             }
@@ -92,6 +99,11 @@ impl Curves {
         let left = self.config.steps.saturating_sub(self.step());
         let left_ms = (left > 0).then_some(left as f64 * ms / steps);
         (ms > 0.0).then_some((1e3 * steps / ms, left_ms))
+    }
+
+    /// Tells if no step is left, as all are done or the run stopped early.
+    pub(crate) fn is_done(&self) -> bool {
+        self.stopped || self.step() == self.config.steps
     }
 
     /// Steps done.

@@ -292,9 +292,7 @@ impl State {
     /// Tells if all steps are done, and the test side is being scored.
     pub(crate) fn is_scoring(&self) -> bool {
         let curves = self.curves.read();
-        self.phase.get() == Phase::Running
-            && curves.step() > 0
-            && curves.step() == curves.config.steps
+        self.phase.get() == Phase::Running && curves.step() > 0 && curves.is_done()
     }
 
     /// Tells if reading goes on for long enough that a person may want to stop it.

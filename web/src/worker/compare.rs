@@ -60,7 +60,9 @@ impl Core {
         let contest = Contest::new(&data, asked)?;
         let engine = self.open(contest.base.budget_bytes).await?;
         let rate = self.empty.as_ref().map(|empty| empty.rate);
-        let forecast = contest.plan(&engine.room(), &data, &rate.unwrap_or_default())?;
+        let (room, rate) = (engine.room(), rate.unwrap_or_default());
+        let contest = contest.within(&room, &data, &rate)?;
+        let forecast = contest.plan(&room, &data, &rate)?;
         let comparing = Comparing {
             comparison: Comparison::new(engine, data, contest)?,
             predicted_ms: forecast.predicted_ms,

@@ -1,6 +1,6 @@
 //! The run: started, advanced slice by slice, and ended.
 
-use nearfar::{Error, Progress, Result, Run, TrainConfig};
+use nearfar::{Error, Evaluation, Progress, Result, Run, TrainConfig};
 use web_time::Instant;
 
 use super::Core;
@@ -10,6 +10,17 @@ use crate::words::grouped;
 
 /// Number of hardest triplets of a step that are sent to the page.
 const HARDEST: usize = 5;
+
+/// Message on an evaluation of a run; the best so far is that of all that it did.
+fn evaluated(run: &Run, evaluation: Evaluation) -> Event {
+    let best = run.best();
+    Event::Evaluated {
+        evaluation: Box::new(evaluation),
+        baseline: Box::new(run.baseline()),
+        best: best.map(|best| best.words()),
+        stopped: best.is_some_and(|best| best.stopped_at.is_some()),
+    }
+}
 
 impl Core {
     pub(super) fn is_running(&self) -> bool {
@@ -49,7 +60,8 @@ impl Core {
                 steps: now.steps,
                 ..config.clone()
             };
-            *now == before && config.steps > run.step() && run.is_finished()
+            let is_longer = config.steps > now.steps;
+            *now == before && is_longer && run.is_finished() && !run.is_settled()
         };
         let run = self.run.take_if(is_same);
         run.map(|mut run| run.train_to(config.steps).map(|()| run))
@@ -79,10 +91,7 @@ impl Core {
         }
         for evaluation in report.evaluations {
             self.owes_map = true;
-            self.say(&Event::Evaluated {
-                evaluation: Box::new(evaluation),
-                baseline: Box::new(run.baseline()),
-            });
+            self.say(&evaluated(&run, evaluation));
         }
         self.say_can_evaluate(&run);
         self.run = Some(run);
@@ -145,10 +154,7 @@ impl Core {
                 });
             }
             Progress::Evaluated(evaluation) => {
-                self.say(&Event::Evaluated {
-                    evaluation: Box::new(evaluation),
-                    baseline: Box::new(run.baseline()),
-                });
+                self.say(&evaluated(run, evaluation));
                 self.owes_map = true;
             }
             Progress::Finished => {
