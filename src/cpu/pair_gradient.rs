@@ -106,7 +106,7 @@ impl AnchorGradient<'_> {
                     }
                 }
                 Rows::F16(words) => {
-                    unpack(&words[at / 2..(at + columns) / 2], &mut lanes[..columns])
+                    unpack(&words[at / 2..(at + columns) / 2], &mut lanes[..columns]);
                 }
             }
         }
