@@ -10,7 +10,7 @@ mod said;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub(crate) use choices::InitialWeights;
+pub use choices::InitialWeights;
 pub use choices::{Split, Standardize};
 pub(crate) use layers::Layers;
 
