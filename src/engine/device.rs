@@ -139,6 +139,9 @@ pub struct DeviceInfo {
     /// The fastest shape for many rows, if the shapes were timed.
     #[serde(default)]
     pub tuned: Option<TileShape>,
+    /// PCI address of a GPU with memory of its own, as `0000:03:00.0`; empty if it has none, or if the driver does not tell.
+    #[serde(skip)]
+    pub pci_address: String,
 }
 
 impl DeviceInfo {

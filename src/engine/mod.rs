@@ -559,6 +559,7 @@ fn cpu_info() -> DeviceInfo {
         features: Vec::new(),
         shape: None,
         tuned: None,
+        pci_address: String::new(),
     }
 }
 
