@@ -94,6 +94,9 @@ struct Common {
     /// How a GPU cuts its work into workgroups, strip or tile: no result depends on it [default: the fastest, by timing]
     #[arg(long)]
     shape: Option<TileShape>,
+    /// Wait for each kernel on the GPU, which is slower: an error then names the kernel that failed, and its buffers
+    #[arg(long)]
+    synchronous: bool,
     /// Print the report as one JSON object on standard output, and nothing else there
     #[arg(long)]
     json: bool,
@@ -106,6 +109,7 @@ impl Common {
             kind: self.engine,
             adapter: self.adapter.clone(),
             shape: self.shape,
+            synchronous: self.synchronous,
             ..EngineChoice::default()
         }
     }
