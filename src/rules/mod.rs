@@ -17,3 +17,5 @@ pub(crate) mod schedules;
 pub(crate) mod config;
 
 pub(crate) mod pml;
+
+pub(crate) mod pml_step;
