@@ -12,8 +12,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use nearfar::{
-    Dataset, EngineKind, EvaluationSpec, KnnIndex, KnnSpec, Rate, RowSource, Rows, Trainer,
-    evaluate,
+    Dataset, Engine, EngineKind, EvaluationSpec, KnnIndex, KnnSpec, Rate, Room, RowSource, Rows,
+    TrainConfig, Trainer, evaluate,
 };
 
 struct Counting;
@@ -153,10 +153,10 @@ fn training_holds_no_byte_more_after_a_thousand_steps() {
     });
 }
 
-/// A run of each path of a step: settings, the largest budget, and its steps on the CPU. A batch in chunks takes longer.
-const PATHS: [(&str, &[&str], u64, u64); 8] = [
-    ("triplets", &["memory_size=0"], 8 << 20, 10_000),
-    ("triplets, a memory", &["memory_size=16"], 8 << 20, 10_000),
+/// A run of each path of a step: settings, and its steps on the CPU. A batch in chunks takes longer.
+const PATHS: [(&str, &[&str], u64); 8] = [
+    ("triplets", &["memory_size=0"], 10_000),
+    ("triplets, a memory", &["memory_size=16"], 10_000),
     (
         "triplets by rows, a memory that begins later",
         &[
@@ -164,13 +164,11 @@ const PATHS: [(&str, &[&str], u64, u64); 8] = [
             "memory_size=16",
             "memory_start_step=50",
         ],
-        8 << 20,
         10_000,
     ),
     (
         "triplets that are drawn",
         &["miner.name=distance-weighted", "memory_size=16"],
-        8 << 20,
         10_000,
     ),
     (
@@ -180,27 +178,39 @@ const PATHS: [(&str, &[&str], u64, u64); 8] = [
             "miner.name=multi-similarity",
             "memory_size=0",
         ],
-        8 << 20,
         10_000,
     ),
     (
         "pairs, a memory",
         &["loss.name=contrastive", "miner.name=none", "memory_size=16"],
-        8 << 20,
         10_000,
     ),
-    ("proxies", &["loss.name=proxy-anchor"], 8 << 20, 10_000),
+    ("proxies", &["loss.name=proxy-anchor"], 10_000),
     (
-        "a batch in chunks",
-        &[
-            "batch_size=600",
-            "memory_size=600",
-            "hidden_layers=[200,120]",
-        ],
-        8 << 20,
+        CHUNKED,
+        &["batch_size=600", "memory_size=600", "hidden_layers=[120]"],
         300,
     ),
 ];
+
+const CHUNKED: &str = "a batch in chunks";
+
+/// An engine with the largest budget, 8 MiB at most, in which the batch goes through the head at once, or else in chunks.
+fn with_budget(kind: EngineKind, dataset: &Dataset, config: &TrainConfig, chunked: bool) -> Engine {
+    let most = 8 << 20;
+    let room = common::open(kind, most).room();
+    let is_cut = |less: &u64| {
+        let room = Room {
+            free_bytes: room.free_bytes - less,
+            budget_bytes: room.budget_bytes - less,
+            ..room
+        };
+        let plan = Trainer::plan(&room, dataset, config, &Rate::default());
+        plan.is_ok_and(|plan| plan.batch_chunk.is_some() == chunked)
+    };
+    let less = (0..96).map(|less| less << 16).find(is_cut);
+    common::open(kind, most - less.expect("there is one"))
+}
 
 /// On a software GPU a step takes a hundred times as long: fewer are taken there.
 #[test]
@@ -210,7 +220,7 @@ fn a_run_of_ten_thousand_steps_creates_no_buffer_and_holds_the_same_bytes() {
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     for kind in [EngineKind::Cpu, EngineKind::Gpu] {
-        for (path, sets, budget, on_cpu) in PATHS {
+        for (path, sets, on_cpu) in PATHS {
             let dataset = Dataset::sample("digits", 0).expect("is there");
             let small = [
                 "steps=10000",
@@ -222,10 +232,7 @@ fn a_run_of_ten_thousand_steps_creates_no_buffer_and_holds_the_same_bytes() {
             let config = sets.fold(dataset.default_config(), |config, set| {
                 config.with_set(set).expect("sets")
             });
-            let engine = common::open(kind, budget);
-            let chunked = Trainer::plan(&engine.room(), &dataset, &config, &Rate::default());
-            let chunked = chunked.expect("fits").batch_chunk.is_some();
-            assert_eq!(chunked, path == "a batch in chunks", "{path}");
+            let engine = with_budget(kind, &dataset, &config, path == CHUNKED);
             let steps = match kind {
                 EngineKind::Cpu => on_cpu,
                 EngineKind::Gpu => FIRST + 50,
