@@ -12,8 +12,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use nearfar::{
-    Dataset, EngineKind, EvaluationSpec, KnnIndex, KnnSpec, Rate, RowSource, Rows, Trainer,
-    evaluate,
+    Dataset, Engine, EngineKind, EvaluationSpec, KnnIndex, KnnSpec, Rate, Room, RowSource, Rows,
+    TrainConfig, Trainer, evaluate,
 };
 
 struct Counting;
@@ -151,4 +151,122 @@ fn training_holds_no_byte_more_after_a_thousand_steps() {
         println!("{grew} bytes more after {STEPS} steps");
         assert!(grew < STEPS, "{grew} bytes more after {STEPS} steps");
     });
+}
+
+/// A run of each path of a step: settings, and its steps on the CPU. A batch in chunks takes longer.
+const PATHS: [(&str, &[&str], u64); 8] = [
+    ("triplets", &["memory_size=0"], 10_000),
+    ("triplets, a memory", &["memory_size=16"], 10_000),
+    (
+        "triplets by rows, a memory that begins later",
+        &[
+            "miner.name=batch-hard",
+            "memory_size=16",
+            "memory_start_step=50",
+        ],
+        10_000,
+    ),
+    (
+        "triplets that are drawn",
+        &["miner.name=distance-weighted", "memory_size=16"],
+        10_000,
+    ),
+    (
+        "pairs",
+        &[
+            "loss.name=multi-similarity",
+            "miner.name=multi-similarity",
+            "memory_size=0",
+        ],
+        10_000,
+    ),
+    (
+        "pairs, a memory",
+        &["loss.name=contrastive", "miner.name=none", "memory_size=16"],
+        10_000,
+    ),
+    ("proxies", &["loss.name=proxy-anchor"], 10_000),
+    (
+        CHUNKED,
+        &["batch_size=600", "memory_size=600", "hidden_layers=[120]"],
+        300,
+    ),
+];
+
+const CHUNKED: &str = "a batch in chunks";
+
+/// An engine with the largest budget, 8 MiB at most, in which the batch goes through the head at once, or else in chunks.
+fn with_budget(kind: EngineKind, dataset: &Dataset, config: &TrainConfig, chunked: bool) -> Engine {
+    let most = 8 << 20;
+    let room = common::open(kind, most).room();
+    let is_cut = |less: &u64| {
+        let room = Room {
+            free_bytes: room.free_bytes - less,
+            budget_bytes: room.budget_bytes - less,
+            ..room
+        };
+        let plan = Trainer::plan(&room, dataset, config, &Rate::default());
+        plan.is_ok_and(|plan| plan.batch_chunk.is_some() == chunked)
+    };
+    let less = (0..96).map(|less| less << 16).find(is_cut);
+    common::open(kind, most - less.expect("there is one"))
+}
+
+/// On a software GPU a step takes a hundred times as long: fewer are taken there.
+#[test]
+fn a_run_of_ten_thousand_steps_creates_no_buffer_and_holds_the_same_bytes() {
+    const FIRST: u64 = 100;
+    let _turn = TURN
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    for kind in [EngineKind::Cpu, EngineKind::Gpu] {
+        for (path, sets, on_cpu) in PATHS {
+            let dataset = Dataset::sample("digits", 0).expect("is there");
+            let small = [
+                "steps=10000",
+                "batch_size=8",
+                "hidden_layers=[4]",
+                "embedding_size=4",
+            ];
+            let sets = small.iter().chain(sets);
+            let config = sets.fold(dataset.default_config(), |config, set| {
+                config.with_set(set).expect("sets")
+            });
+            let engine = with_budget(kind, &dataset, &config, path == CHUNKED);
+            let steps = match kind {
+                EngineKind::Cpu => on_cpu,
+                EngineKind::Gpu => FIRST + 50,
+            };
+            pollster::block_on(async {
+                let ledger = engine.ledger().clone();
+                let trainer = Trainer::new(engine, Rc::new(dataset), config).await;
+                let mut trainer = trainer.expect("fits");
+                let mut before = None;
+                for end in (FIRST..=steps).step_by(50) {
+                    while trainer.step() < end {
+                        let reports = trainer.advance(end - trainer.step()).await;
+                        for report in reports.expect("goes on") {
+                            assert_eq!(report.memory_bytes, ledger.live_bytes(), "{path}");
+                        }
+                    }
+                    let of_driver = trainer.engine().driver_allocations();
+                    let held = [
+                        ledger.live_bytes(),
+                        ledger.returning_bytes(),
+                        ledger.peak_bytes(),
+                        ledger.reservations(),
+                        of_driver.map_or(0, |buffers| buffers.len() as u64),
+                    ];
+                    let heap = LIVE.load(Relaxed);
+                    let (first, heap_before) = *before.get_or_insert((held, heap));
+                    assert_eq!(held, first, "{path} on {kind:?}, step {end}");
+                    if kind == EngineKind::Cpu {
+                        let grew = heap.saturating_sub(heap_before);
+                        assert!(grew < 1000, "{path}: {grew} bytes more at step {end}");
+                    }
+                }
+                assert_eq!(trainer.step(), steps, "{path}");
+            });
+        }
+    }
 }

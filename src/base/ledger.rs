@@ -147,6 +147,8 @@ struct Account {
     live: u64,
     returning: u64,
     peak: u64,
+    /// Reservations that were handed out.
+    reservations: u64,
     by_purpose: BTreeMap<Purpose, u64>,
     by_label: BTreeMap<String, u64>,
 }
@@ -185,6 +187,7 @@ impl MemoryLedger {
         }
         let mut account = self.0.borrow_mut();
         account.live += bytes;
+        account.reservations += 1;
         account.peak = account.peak.max(account.live + account.returning);
         *account.by_purpose.entry(purpose).or_default() += bytes;
         *account.by_label.entry(label.to_owned()).or_default() += bytes;
@@ -221,6 +224,11 @@ impl MemoryLedger {
     /// The most that was ever live or returning at once.
     pub fn peak_bytes(&self) -> u64 {
         self.0.borrow().peak
+    }
+
+    /// Number of reservations so far, each of which is a buffer: a loop that creates none leaves it as it is.
+    pub fn reservations(&self) -> u64 {
+        self.0.borrow().reservations
     }
 
     /// Restarts the peak at the bytes that are live or returning now.

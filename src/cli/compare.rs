@@ -78,7 +78,7 @@ impl Compare {
         tasks.finish();
         let survey = survey?;
         let heard = tasks.clone();
-        let engine = self.common.open(config.budget_bytes)?;
+        let engine = self.common.open_beside_others(config.budget_bytes)?;
         let engine = engine.with_listener(move |working| heard.hear(&working));
         data::describe(&dataset, &contest.base, engine.info());
         for finding in survey.findings(&dataset.feature_names) {

@@ -5,6 +5,7 @@ mod checkpoints;
 mod columns;
 mod compare;
 mod data;
+mod device_memory;
 mod devices;
 mod doctor;
 mod embed;
@@ -95,22 +96,37 @@ struct Common {
     /// How a GPU cuts its work into workgroups, strip or tile: no result depends on it [default: the fastest, by timing]
     #[arg(long)]
     shape: Option<TileShape>,
+    /// Wait for each kernel on the GPU, which is slower: an error then names the kernel that failed, and its buffers
+    #[arg(long)]
+    synchronous: bool,
     /// Print the report as one JSON object on standard output, and nothing else there
     #[arg(long)]
     json: bool,
 }
 
 impl Common {
-    /// Opens the engine that the options ask for; Ctrl-C and similar signals then stop it between two slices of work.
-    fn open(&self, default_budget: u64) -> Result<Engine> {
-        let choice = EngineChoice {
+    /// The engine that the options ask for.
+    fn choice(&self) -> EngineChoice {
+        EngineChoice {
             kind: self.engine,
             adapter: self.adapter.clone(),
             shape: self.shape,
+            synchronous: self.synchronous,
             ..EngineChoice::default()
-        };
+        }
+    }
+
+    /// [`Common::open`], with a warning if the budget is more than what other programs leave of the GPU.
+    fn open_beside_others(&self, default_budget: u64) -> Result<Engine> {
+        device_memory::warn(self, self.budget.map_or(default_budget, |budget| budget.0));
+        self.open(default_budget)
+    }
+
+    /// Opens the engine that the options ask for; Ctrl-C and similar signals then stop it between two slices of work.
+    fn open(&self, default_budget: u64) -> Result<Engine> {
         let budget = self.budget.map_or(default_budget, |budget| budget.0);
-        let engine = shapes::tuned(pollster::block_on(Engine::open(&choice, budget))?)?;
+        let engine = pollster::block_on(Engine::open(&self.choice(), budget))?;
+        let engine = shapes::tuned(engine)?;
         if engine.info().engine == "gpu" && !engine.info().software {
             // The first slices of work are sized by the device's speed: this takes 0.2 s, and a guess would take longer.
             pollster::block_on(self_test(&engine))?;

@@ -38,7 +38,7 @@ impl Plan {
             Planned::Mine(mine) => (&mine.common, Common::default_budget()),
             Planned::Loss(loss) => (&loss.common, Common::default_budget()),
         };
-        let engine = common.open(budget)?;
+        let engine = common.open_beside_others(budget)?;
         let (engine, rate) = match &self.command {
             Planned::Train(_) => pollster::block_on(Trainer::measure_rate(engine))?,
             _ => {

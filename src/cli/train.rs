@@ -243,7 +243,7 @@ impl Train {
         tasks.finish();
         let survey = survey?;
         let heard = tasks.clone();
-        let engine = self.common.open(config.budget_bytes)?;
+        let engine = self.common.open_beside_others(config.budget_bytes)?;
         let engine = engine.with_listener(move |working| heard.hear(&working));
         let checkpoint = found.as_ref().map(|found| Checkpoint::read(&found.bytes));
         let checkpoint = checkpoint.transpose()?;

@@ -123,9 +123,10 @@ fn pairs(setup: &Setup) -> Tensor {
         "" => &setup.miner,
         _ => &setup.loss,
     };
-    let of_cell = pml_bytes_of_cell(class).max(match setup.miner.as_str() {
+    let of_cell = |class: &str| pml_bytes_of_cell(class, !setup.banked);
+    let of_cell = of_cell(class).max(match setup.miner.as_str() {
         "" => 0,
-        miner => pml_bytes_of_cell(miner),
+        miner => of_cell(miner),
     });
     let name = format!(
         "matrices of batch x references{}, and the indices of their pairs",

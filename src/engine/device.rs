@@ -15,6 +15,8 @@ pub struct EngineChoice {
     pub trusted: bool,
     /// A GPU runs the kernels with the guards of wgpu that end loops, natively: for tests, as each loop here ends by itself.
     pub guards_loops: bool,
+    /// Every kernel on a GPU is waited for, natively, so that an error names the one that failed: for the search for errors.
+    pub synchronous: bool,
     /// The shape of tiles that a GPU uses for all work, instead of the one that suits.
     pub shape: Option<TileShape>,
     /// Message of a GPU that failed at its first work: unless a GPU is asked for, none is tried again.
@@ -139,6 +141,9 @@ pub struct DeviceInfo {
     /// The fastest shape for many rows, if the shapes were timed.
     #[serde(default)]
     pub tuned: Option<TileShape>,
+    /// PCI address of a GPU with memory of its own, as `0000:03:00.0`; empty if it has none, or if the driver does not tell.
+    #[serde(skip)]
+    pub pci_address: String,
 }
 
 impl DeviceInfo {

@@ -516,6 +516,14 @@ impl Engine {
         }
     }
 
+    /// Makes the dispatch on a GPU after `after` more fail, so that a test can see the effect.
+    #[doc(hidden)]
+    pub fn fail_dispatch(&self, after: u64) {
+        if let Backend::Gpu(gpu) = &self.backend {
+            gpu.fail_dispatch(after);
+        }
+    }
+
     /// Loses the device on purpose after `after` more submits, so that a test can see the effect.
     #[doc(hidden)]
     pub fn lose_device(&self, after: u64) {
@@ -559,6 +567,7 @@ fn cpu_info() -> DeviceInfo {
         features: Vec::new(),
         shape: None,
         tuned: None,
+        pci_address: String::new(),
     }
 }
 

@@ -19,3 +19,5 @@ pub(crate) mod early_stop;
 pub(crate) mod config;
 
 pub(crate) mod pml;
+
+pub(crate) mod pml_step;

@@ -1,7 +1,5 @@
 //! Memory that PyTorch Metric Learning would take for the same step: the line that the memory plot draws beside ours.
 
-use crate::rules::losses::Loss;
-
 /// Bytes that PML allocates to enumerate the triplets of a step, an estimate: the first of `pml_paths` below 2^31 - 1 cells, and
 /// the second, as in PML 2.5, from there on.
 pub fn pml_bytes(anchors: u64, references: u64, triplets: u64) -> u64 {
@@ -33,40 +31,24 @@ fn cells(anchors: u64, references: u64) -> u64 {
         .saturating_mul(references)
 }
 
-/// Bytes that PML allocates for a loss of pairs, an estimate. For every cell of anchors and references two masks of a byte, the
-/// place of its pair (16) and the similarity (4); for `NTXentLoss` also three floats for every combination of a positive pair and a
-/// negative pair of the batch.
-pub(crate) fn pml_pair_bytes(loss: &Loss, anchors: u64, references: u64, positives: u64) -> u64 {
-    let cells = anchors.saturating_mul(references);
-    let against_each_other = match loss {
-        Loss::NtXent(_) => positives.saturating_mul(cells.saturating_sub(positives)),
-        _ => 0,
-    };
-    let matrices = 22u64.saturating_mul(cells);
-    matrices.saturating_add(12u64.saturating_mul(against_each_other))
-}
-
-/// Bytes that PML allocates to draw triplets by weight, at least: for every cell of anchors and references a distance, a logarithm
-/// and a weight of 4 bytes, for every draw of an anchor of one class a weight of each of its negatives, and three 64-bit indices a
-/// draw. `weighed`: draws times negatives of the anchor that has most.
+/// Peak bytes that PML takes to draw triplets by weight: for every cell of anchors and references distances, logarithms and weights;
+/// or while the draws of a class go on, what is left of these, and the weights of the negatives of each draw, three times. `weighed`:
+/// draws of the class that has most times their negatives.
 pub(crate) fn pml_drawn_bytes(anchors: u64, references: u64, draws: u64, weighed: u64) -> u64 {
-    let matrices = 12u64.saturating_mul(anchors.saturating_mul(references));
-    let indices = 24u64.saturating_mul(draws);
-    matrices
-        .saturating_add(indices)
-        .saturating_add(4u64.saturating_mul(weighed))
-}
-
-/// Bytes that PML allocates for a loss with proxies, an estimate. For every cell of rows and proxies the similarity, the target's
-/// mask, the difference that its margin makes, the logit and its logarithm of a softmax, of 4 bytes each.
-pub(crate) fn pml_proxy_bytes(rows: u64, proxies: u64) -> u64 {
-    20u64.saturating_mul(rows.saturating_mul(proxies))
+    let cells = anchors.saturating_mul(references);
+    let drawing = 22u64
+        .saturating_mul(cells)
+        .saturating_add(12u64.saturating_mul(weighed))
+        .saturating_add(24u64.saturating_mul(draws));
+    drawing.max(36u64.saturating_mul(cells))
 }
 
 /// Peak bytes of what PML does with all triplets, above what is there before: measured with PML 2.9 and torch 2.15 on a CPU, to
 /// within a few per cent (`tests/golden/doctor.py`). `mined`: triplets that the miner keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TripletPeaks {
+    /// The list of all triplets.
+    pub(crate) listed: u64,
     /// `TripletMarginMiner`: the indices of all triplets, three floats each and a mask; then three indices of those that are kept.
     pub(crate) miner: u64,
     /// `remove_self_comparisons`: each kept triplet beside each row of the batch, a byte each.
@@ -82,6 +64,7 @@ impl TripletPeaks {
             .saturating_mul(triplets)
             .saturating_add(32u64.saturating_mul(mined));
         Self {
+            listed,
             miner: listed.max(compared),
             own_copies: mined.saturating_mul(anchors.saturating_add(25)),
             loss: 53u64.saturating_mul(mined),
@@ -98,16 +81,18 @@ pub(crate) fn pml_joined_peak(positives: u64, negatives: u64, triplets: u64) -> 
         .max(53u64.saturating_mul(triplets))
 }
 
-/// Peak bytes that PML takes for every cell of anchors and references, forward and backward, of a loss of pairs; of a miner.
-pub(crate) fn pml_bytes_of_cell(class: &str) -> u64 {
+/// Peak bytes that PML takes for every cell of anchors and references, forward and backward, of a loss of pairs; of a miner. `alone`:
+/// the references are the batch itself, not a memory.
+pub(crate) fn pml_bytes_of_cell(class: &str, alone: bool) -> u64 {
     match class {
         "CircleLoss" => 62,
-        "MultiSimilarityLoss" => 51,
-        "SupConLoss" => 45,
-        "GeneralizedLiftedStructureLoss" => 51,
-        "NCALoss" => 21,
-        "MultiSimilarityMiner" => 74,
-        "BatchEasyHardMiner" | "BatchHardMiner" => 35,
+        "MultiSimilarityLoss" | "GeneralizedLiftedStructureLoss" => 52,
+        "SupConLoss" => 46,
+        // Without a memory it lists no pairs.
+        "NCALoss" if alone => 17,
+        "NCALoss" => 56,
+        "MultiSimilarityMiner" => 72,
+        "BatchEasyHardMiner" | "BatchHardMiner" => 30,
         "PairMarginMiner" => 27,
         _ => 33,
     }
@@ -144,8 +129,10 @@ pub(crate) fn pml_ranking_peak(queries: u64, k: u64, own: bool, averaged: bool) 
 pub(crate) fn pml_head_peak(class: &str, rows: u64, proxies: u64, dim: u64) -> u64 {
     let (logits, weights) = match class {
         "ProxyAnchorLoss" => (109, 61),
-        "ProxyNCALoss" => (54, 60),
-        "NormalizedSoftmaxLoss" => (34, 65),
+        "ProxyNCALoss" => (52, 68),
+        "NormalizedSoftmaxLoss" => (32, 61),
+        "SubCenterArcFaceLoss" => (24, 50),
+        "SoftTripleLoss" => (41, 51),
         _ => (44, 57),
     };
     let of_weights = 4u64.saturating_mul(dim.saturating_mul(proxies));

@@ -72,7 +72,7 @@ pub struct StepReport {
     pub mining: MiningCounts,
     /// Device memory in use, in bytes.
     pub memory_bytes: u64,
-    /// Bytes that PML would allocate to enumerate this step's triplets: an estimate, see [`pml_bytes`](crate::pml_bytes).
+    /// Bytes that PML would take at the peak of this step, above what is there before it: an estimate, as [`Trainer::plan_pml`].
     pub pml_bytes: u64,
 }
 
@@ -453,7 +453,7 @@ impl Trainer {
                 loss,
                 mining,
                 memory_bytes: self.engine.ledger().live_bytes(),
-                pml_bytes: drawn.pml_bytes,
+                pml_bytes: self.pml_bytes(drawn, &mining),
             });
         }
         if let Some(last) = drawn.last()

@@ -941,6 +941,22 @@ fn devices_lists_the_cpu_last() {
 }
 
 #[test]
+fn a_run_that_waits_for_each_kernel_gives_the_same_results() {
+    let work = ["train", "--data", "trees.csv", "--engine", "gpu", "--json"];
+    let run = |more: &[&str]| {
+        let output = command(&[&work[..], more, &SMALL].concat()).output();
+        let output = output.expect("starts");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{error}");
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        (report["final"].clone(), report["history"].clone())
+    };
+    let expected = run(&[]);
+    assert!(expected.0.is_object());
+    assert_eq!(run(&["--synchronous"]), expected);
+}
+
+#[test]
 fn progress_goes_to_standard_error_with_rate_and_time_left() {
     let output = on_cpu(&[&["train", "--data", "trees.csv"][..], &SMALL].concat());
     let (out, error) = (

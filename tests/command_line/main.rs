@@ -5,6 +5,7 @@ mod common;
 
 mod bench;
 mod cli;
+mod device_memory;
 mod doctor;
 mod hardware;
 mod hostile;

@@ -7,6 +7,7 @@ mod draw;
 mod drift;
 mod dropout;
 mod embed;
+mod failures;
 mod gather;
 mod gelu;
 mod gemm;

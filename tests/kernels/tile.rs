@@ -19,6 +19,7 @@ fn a_software_adapter_and_a_handful_of_rows_go_without_barriers() {
         features: Vec::new(),
         shape: None,
         tuned: None,
+        pci_address: String::new(),
     };
     let software = DeviceInfo {
         software: true,

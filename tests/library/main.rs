@@ -27,6 +27,7 @@ mod mining;
 mod npz;
 mod pml_losses;
 mod pml_miners;
+mod pml_peaks;
 mod pml_proxies;
 mod shapes;
 mod shards;

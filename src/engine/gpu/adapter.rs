@@ -184,6 +184,10 @@ fn device_info(adapter: &wgpu::Adapter) -> DeviceInfo {
         features: known.into_iter().filter_map(has).collect(),
         shape: None,
         tuned: None,
+        pci_address: match info.device_type {
+            wgpu::DeviceType::DiscreteGpu => info.device_pci_bus_id,
+            _ => String::new(),
+        },
     }
 }
 

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use bytemuck::Pod;
 
+use super::failure::Sent;
 use super::timer::TIMES;
 use super::vec::Binding;
 use super::{Gpu, GpuVec, Kernel, PARAMS_BYTES, PARAMS_SLOTS, STAGING_BYTES};
@@ -36,6 +37,10 @@ pub struct GpuCommands {
     /// If a timer is on, the queries of timestamps, and the kernels of the dispatches so far.
     timed: Option<(wgpu::QuerySet, Vec<&'static str>)>,
     empty: bool,
+    /// The last dispatch.
+    last: Option<Sent>,
+    /// Copies were recorded since the last wait.
+    copied: bool,
 }
 
 impl GpuCommands {
@@ -51,6 +56,8 @@ impl GpuCommands {
                 .filter(|_| TIMES)
                 .map(|timer| (timer.queries(), Vec::new())),
             empty: true,
+            last: None,
+            copied: false,
         }
     }
 
@@ -107,6 +114,9 @@ impl GpuCommands {
             self.dispatches() < PARAMS_SLOTS,
             "a submit carries at most {PARAMS_SLOTS} dispatches"
         );
+        if self.gpu.synchronous && self.copied {
+            self.run_now(None);
+        }
         let offset = self.dispatches() * PARAMS_BYTES;
         self.params.extend_from_slice(params);
         self.params.resize((offset + PARAMS_BYTES) as usize, 0);
@@ -117,11 +127,25 @@ impl GpuCommands {
             grid: [x, y],
         });
         self.empty = false;
-        let gpu = &self.gpu;
+        self.last = Some(Sent::new(kernel, buffers));
+        let gpu = Rc::clone(&self.gpu);
         let pipeline = gpu.pipelines.get(&gpu.device, kernel, shape);
+        let params = gpu.params.raw();
         let bind_group =
-            gpu.pipelines
-                .bind_group(&gpu.device, kernel, &pipeline, gpu.params.raw(), buffers);
+            (gpu.pipelines).bind_group(&gpu.device, kernel, &pipeline, params, buffers);
+        let pass = self.pass_of(kernel);
+        pass.set_pipeline(&pipeline.compute);
+        pass.set_bind_group(0, &bind_group, &[offset]);
+        // More than any device takes, if it is to fail.
+        let x = if gpu.failure.fails_now() { u32::MAX } else { x };
+        pass.dispatch_workgroups(x, y, 1);
+        if gpu.synchronous {
+            self.run_now(self.last);
+        }
+    }
+
+    /// The pass of the next dispatch: the one that is open, or a new one if there is none or dispatches are timed.
+    fn pass_of(&mut self, kernel: &'static Kernel) -> &mut wgpu::ComputePass<'static> {
         let mut timestamps = None;
         if let Some((queries, kernels)) = &mut self.timed
             && TIMES
@@ -136,17 +160,27 @@ impl GpuCommands {
             });
         }
         let encoder = &mut self.encoder;
-        let pass = self.pass.get_or_insert_with(|| {
+        self.pass.get_or_insert_with(|| {
             encoder
                 .begin_compute_pass(&wgpu::ComputePassDescriptor {
                     label: None,
                     timestamp_writes: timestamps,
                 })
                 .forget_lifetime()
-        });
-        pass.set_pipeline(&pipeline.compute);
-        pass.set_bind_group(0, &bind_group, &[offset]);
-        pass.dispatch_workgroups(x, y, 1);
+        })
+    }
+
+    /// Sends what was recorded so far and waits for it: an error is of `sent`, or else of the copies.
+    fn run_now(&mut self, sent: Option<Sent>) {
+        let gpu = Rc::clone(&self.gpu);
+        self.pass = None;
+        let next = gpu.device.create_command_encoder(&Default::default());
+        let encoder = std::mem::replace(&mut self.encoder, next);
+        send(&gpu, encoder, &mut self.data, &self.params);
+        self.data.clear();
+        self.copied = false;
+        let waited = gpu.poll();
+        gpu.failure.blame(sent, waited);
     }
 
     /// Writes `elements` into `target` from element `first` on.
@@ -222,7 +256,7 @@ impl GpuCommands {
         if bytes > 0 {
             // A pass holds dispatches alone: a copy ends it.
             self.pass = None;
-            self.empty = false;
+            (self.empty, self.copied) = (false, true);
             self.encoder
                 .copy_buffer_to_buffer(source, from, target, to, bytes);
         }
@@ -233,28 +267,32 @@ impl GpuCommands {
             return;
         }
         self.pass = None;
-        let gpu = &self.gpu;
-        if let (Some(timer), Some((_, kernels))) = (&*gpu.timer.borrow(), self.timed)
+        if let (Some(timer), Some((_, kernels))) = (&*self.gpu.timer.borrow(), self.timed)
             && TIMES
         {
             timer.keep(&mut self.encoder, kernels);
         }
-        let staging = gpu.upload.raw();
-        let params_from = self.data.len() as u64;
-        self.data.extend_from_slice(&self.params);
-        if !self.data.is_empty() {
-            gpu.queue.write_buffer(staging, 0, &self.data);
-        }
-        let uploaded = gpu.uploaded.get() + self.data.len() as u64;
-        gpu.uploaded.set(uploaded);
-        let params = (!self.params.is_empty()).then(|| {
-            let mut first = gpu.device.create_command_encoder(&Default::default());
-            let bytes = self.params.len() as u64;
-            first.copy_buffer_to_buffer(staging, params_from, gpu.params.raw(), 0, bytes);
-            first.finish()
-        });
-        gpu.send(params.into_iter().chain([self.encoder.finish()]));
+        self.gpu.failure.sent(self.last);
+        send(&self.gpu, self.encoder, &mut self.data, &self.params);
     }
+}
+
+/// Sends what an encoder recorded, and before it the data and parameters that it carries, in one write.
+fn send(gpu: &Gpu, encoder: wgpu::CommandEncoder, data: &mut Vec<u8>, params: &[u8]) {
+    let staging = gpu.upload.raw();
+    let params_from = data.len() as u64;
+    data.extend_from_slice(params);
+    if !data.is_empty() {
+        gpu.queue.write_buffer(staging, 0, data);
+    }
+    gpu.uploaded.set(gpu.uploaded.get() + data.len() as u64);
+    let params = (!params.is_empty()).then(|| {
+        let mut first = gpu.device.create_command_encoder(&Default::default());
+        let bytes = params.len() as u64;
+        first.copy_buffer_to_buffer(staging, params_from, gpu.params.raw(), 0, bytes);
+        first.finish()
+    });
+    gpu.send(params.into_iter().chain([encoder.finish()]));
 }
 
 /// The sides of a grid with at least `groups` workgroups.

@@ -11,7 +11,7 @@ use super::vec::Binding;
 use crate::engine::device::TileShape;
 
 /// The most storage buffers of a kernel: the limit that every WebGPU device has.
-const MAX_BINDINGS: usize = 8;
+pub(super) const MAX_BINDINGS: usize = 8;
 
 /// Invocations of a workgroup if barriers are slow: software adapters start every invocation that waits at one by itself.
 pub const NARROW: u32 = 32;

@@ -5,6 +5,7 @@
 
 mod adapter;
 mod commands;
+mod failure;
 mod kernel;
 mod timer;
 mod trusted;
@@ -13,7 +14,6 @@ mod wait;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
 
 use bytemuck::Pod;
 use futures_channel::oneshot;
@@ -27,6 +27,7 @@ pub use vec::{Binding, GpuVec};
 use crate::base::error::{Error, Result};
 use crate::base::ledger::{MemoryLedger, Purpose, Reservation};
 use crate::engine::device::{DeviceInfo, EngineChoice, TileShape};
+use failure::Failure;
 use kernel::Pipelines;
 use trusted::Checks;
 
@@ -65,7 +66,9 @@ pub struct Gpu {
     /// A piece was written since the last submit.
     unsent: Cell<bool>,
     returned: vec::Returned,
-    faults: Arc<Mutex<Option<String>>>,
+    failure: Failure,
+    /// Every dispatch is waited for, natively.
+    synchronous: bool,
     submits: Cell<u64>,
     /// Bytes that submits carried to the device, and that reads brought back.
     uploaded: Cell<u64>,
@@ -89,7 +92,7 @@ impl Gpu {
         ledger: &MemoryLedger,
     ) -> Result<Self> {
         let (device, queue) = adapter.device().await?;
-        let faults = watch(&device);
+        let failure = Failure::watch(&device, ledger);
         let returned = vec::Returned::default();
         let fixed = |purpose, label, bytes, usage| {
             let reservation =
@@ -138,7 +141,8 @@ impl Gpu {
             piece_bytes: piece_bytes(ledger.budget_bytes()),
             unsent: Cell::new(false),
             returned,
-            faults,
+            failure,
+            synchronous: choice.synchronous && !cfg!(target_arch = "wasm32"),
             submits: Cell::new(0),
             uploaded: Cell::new(0),
             fetched: Cell::new(0),
@@ -197,6 +201,7 @@ impl Gpu {
         self.send([encoder.finish()]);
         let (validation, memory) = (validation.pop(), memory.pop());
         if let Some(error) = validation.await.or(memory.await) {
+            let error = failure::plain(&error.to_string());
             return Err(Error::Device(format!(
                 "the device could not provide the memory that the budget allows ({error}): lower the budget"
             )));
@@ -381,18 +386,6 @@ impl Gpu {
         [self.uploaded.get(), self.fetched.get()]
     }
 
-    /// The first error that the driver reported outside a scope, or the loss of the device.
-    pub fn check(&self) -> Result<()> {
-        let faults = self
-            .faults
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        match faults.as_deref() {
-            Some(fault) => Err(Error::Device(fault.to_owned())),
-            None => Ok(()),
-        }
-    }
-
     /// Bytes of each buffer by its label as the driver's allocator counts them; `None` if it does not.
     pub fn allocations(&self) -> Option<Vec<(String, u64)>> {
         let report = self.device.generate_allocator_report()?;
@@ -434,30 +427,4 @@ impl Drop for Gpu {
     fn drop(&mut self) {
         self.device.destroy();
     }
-}
-
-/// Keeps the first error outside a scope, or the loss of the device: without a handler wgpu panics.
-fn watch(device: &wgpu::Device) -> Arc<Mutex<Option<String>>> {
-    let faults = Arc::new(Mutex::new(None::<String>));
-    let note = |faults: &Mutex<Option<String>>, fault: String| {
-        let mut first = faults
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        first.get_or_insert(fault);
-    };
-    let seen = Arc::clone(&faults);
-    device.on_uncaptured_error(Arc::new(move |error| {
-        note(&seen, format!("the device reported an error: {error}"));
-    }));
-    let seen = Arc::clone(&faults);
-    device.set_device_lost_callback(move |reason, message| {
-        note(
-            &seen,
-            format!(
-                "the device was lost ({reason:?}): {}",
-                message.trim_end_matches('.')
-            ),
-        );
-    });
-    faults
 }

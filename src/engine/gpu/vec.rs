@@ -25,6 +25,7 @@ pub struct GpuVec<T> {
     reservation: Option<Reservation>,
     returned: Returned,
     id: u64,
+    label: &'static str,
     element: PhantomData<T>,
 }
 
@@ -38,7 +39,7 @@ impl<T: Pod> GpuVec<T> {
         device: &wgpu::Device,
         returned: &Returned,
         reservation: Reservation,
-        label: &str,
+        label: &'static str,
         usage: wgpu::BufferUsages,
     ) -> Self {
         let buffer = device.create_buffer(&wgpu::BufferDescriptor {
@@ -52,6 +53,7 @@ impl<T: Pod> GpuVec<T> {
             reservation: Some(reservation),
             returned: returned.clone(),
             id: NEXT_ID.replace(NEXT_ID.get() + 1),
+            label,
             element: PhantomData,
         }
     }
@@ -63,6 +65,7 @@ impl<T: Pod> GpuVec<T> {
             reservation: self.reservation.take(),
             returned: self.returned.clone(),
             id: self.id,
+            label: self.label,
             element: PhantomData,
         }
     }
@@ -81,6 +84,7 @@ impl<T: Pod> GpuVec<T> {
         Binding {
             buffer: &self.buffer,
             id: self.id,
+            label: self.label,
         }
     }
 }
@@ -102,4 +106,5 @@ impl<T> Drop for GpuVec<T> {
 pub struct Binding<'a> {
     pub(super) buffer: &'a wgpu::Buffer,
     pub(super) id: u64,
+    pub(super) label: &'static str,
 }

@@ -7,8 +7,8 @@ use crate::base::order;
 use crate::engine::checkpoint::damaged;
 use crate::kernels::normalize::Slots;
 use crate::kernels::ranks::Row;
-use crate::rules::losses::Loss;
-use crate::rules::pml::{pml_bytes, pml_drawn_bytes, pml_pair_bytes, pml_proxy_bytes};
+use crate::rules::miners::{MiningCounts, Tuples};
+use crate::rules::pml_step::PmlStep;
 
 /// Host-side description of a step.
 pub(super) struct Drawn {
@@ -18,7 +18,8 @@ pub(super) struct Drawn {
     pub(super) positives: usize,
     /// The references are the batch itself, and get a gradient too.
     pub(super) alone: bool,
-    pub(super) pml_bytes: u64,
+    /// The step as PML takes it.
+    pub(super) pml: PmlStep,
 }
 
 impl Trainer {
@@ -115,25 +116,40 @@ impl Trainer {
         let same = labels.iter().map(|label| self.memory.of_class(*label));
         let others = u64::from(alone);
         let anchors = labels.len() as u64;
-        let pml_bytes = if let Some(proxies) = &self.proxies {
-            pml_proxy_bytes(anchors, proxies.count() as u64)
-        // PML lists every triplet for its margin loss too.
-        } else if self.config.loss.is_of_pairs() && !matches!(self.config.loss, Loss::Margin(_)) {
-            let positives = same.map(|same| same - others).sum();
-            pml_pair_bytes(&self.config.loss, anchors, references, positives)
-        } else if self.config.miner.draws() {
-            let weighed = same.clone().map(|same| same * (references - same)).max();
-            pml_drawn_bytes(anchors, references, same.sum(), weighed.unwrap_or(0))
-        } else {
-            let triplets = same.map(|same| (same - others) * (references - same));
-            pml_bytes(anchors, references, triplets.sum())
+        let pml = PmlStep {
+            anchors,
+            references,
+            proxies: self
+                .proxies
+                .as_ref()
+                .map_or(0, |proxies| proxies.count() as u64),
+            alone,
+            positives: same.clone().map(|same| same - others).sum(),
+            triplets: (same
+                .clone()
+                .map(|same| (same - others) * (references - same)))
+            .sum(),
+            weighed: same
+                .map(|same| same * (references - same))
+                .max()
+                .unwrap_or(0),
         };
         Drawn {
             slots,
             references: references as usize,
             positives: positives.unwrap_or(0),
             alone,
-            pml_bytes,
+            pml,
         }
+    }
+
+    /// Bytes that PML would take at the peak of a step, of which this was mined.
+    pub(super) fn pml_bytes(&self, drawn: &Drawn, mining: &MiningCounts) -> u64 {
+        // A pair of a loss of pairs counts as often as triplets contain it, twice a triplet.
+        let mined = match mining.of {
+            Tuples::Triplets => mining.mined,
+            Tuples::Pairs => mining.mined / 2,
+        };
+        drawn.pml.peak(&self.config, Some(mined))
     }
 }

@@ -14,8 +14,7 @@ use crate::data::{Dataset, Labelled, Side};
 use crate::engine::Engine;
 use crate::model::proxies::MOST_PROXIES;
 use crate::rules::config::TrainConfig;
-use crate::rules::losses::Loss;
-use crate::rules::pml::{pml_bytes, pml_pair_bytes, pml_proxy_bytes};
+use crate::rules::pml_step::PmlStep;
 use crate::search::evaluation::{Cut, EvaluationSpec, Evaluator};
 
 /// Rows, columns and classes of the small run that is timed.
@@ -73,8 +72,9 @@ impl Trainer {
         Self::plan_part(room, dataset, config, rate, Part::Run)
     }
 
-    /// Bytes that PML would allocate for the largest step of such a run: an estimate, with the memory full and equally many rows of
-    /// each class. Compares with [`crate::StepReport::pml_bytes`] of a step that was taken.
+    /// Bytes that PML would take at the peak of the largest step of such a run, above what is there before: an estimate, with the
+    /// memory full, equally many rows of each class, and embeddings in random directions, as before the first step. Compares with
+    /// [`crate::StepReport::pml_bytes`] of a step that was taken.
     pub fn plan_pml(dataset: &Dataset, config: &TrainConfig) -> u64 {
         let classes = dataset.class_names.len() as u64;
         let anchors = config.batch_size as u64;
@@ -83,21 +83,29 @@ impl Trainer {
             true => anchors,
             false => config.memory() as u64,
         };
-        if let Some(proxies) = config.loss.proxies() {
-            let count = classes.saturating_mul(proxies.per_class as u64);
-            return pml_proxy_bytes(anchors, count);
-        }
+        let per_class = |per_class: usize| classes.saturating_mul(per_class as u64);
+        let proxies = config
+            .loss
+            .proxies()
+            .map(|proxies| per_class(proxies.per_class));
         let of_class = references.div_ceil(classes.max(1));
+        let of_batch = anchors.div_ceil(classes.max(1));
         let same = match (alone, config.sampler.rows_of_class()) {
             (true, Some(rows)) => (rows as u64).max(of_class),
             _ => of_class,
         };
-        let positives = same.saturating_sub(u64::from(alone));
-        if config.loss.is_of_pairs() && !matches!(config.loss, Loss::Margin(_)) {
-            return pml_pair_bytes(&config.loss, anchors, references, anchors * positives);
-        }
-        let triplets = anchors.saturating_mul(positives * references.saturating_sub(same));
-        pml_bytes(anchors, references, triplets)
+        let positives = anchors.saturating_mul(same.saturating_sub(u64::from(alone)));
+        let others = references.saturating_sub(same);
+        let step = PmlStep {
+            anchors,
+            references,
+            proxies: proxies.unwrap_or(0),
+            alone,
+            positives,
+            triplets: positives.saturating_mul(others),
+            weighed: of_batch.saturating_mul(same).saturating_mul(others),
+        };
+        step.peak(config, None)
     }
 
     /// Memory of a run in the first of these rooms that it fits, and the place of that room; the rows are dealt to sides once for
