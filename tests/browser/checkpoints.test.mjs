@@ -58,6 +58,7 @@ test("a worker that ended is followed by one that goes on where the run was save
     const expected = await ended(page);
     await page.click("run");
     await page.status(/^Training/);
+    await begun(page);
     // Paused, so that it is not over before its worker ends.
     await page.click("pause");
     await page.status(/^Paused/);

@@ -127,3 +127,20 @@ test("the values of a setting are compared with the settings on the page, and wh
     assert.ok(verdict.includes("Learning rate 0.00") && !verdict.includes("optimizer.lr"), verdict);
   });
 });
+
+test("a search for the best recipe ends within its seconds, and its winner can be used", async () => {
+  await on("?engine=cpu#data=digits", {}, async (page) => {
+    await page.click("view-compare");
+    await page.find("fit-seconds").fill("6");
+    await page.find("fit-seconds").blur();
+    await page.click("fit");
+    await page.says("compare-start", /^Stop$/);
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=compare-start]").textContent === "Compare", null, { timeout: 100_000 });
+    const table = await rows(page);
+    assert.ok(table.length >= 4, `${table.length} recipes`);
+    assert.ok(table[0].precision > 0.9, `${table[0].name}: ${table[0].precision}`);
+    await page.screenshot("fit");
+    await page.click("use-0");
+    await page.says("notice", new RegExp(`The settings of ${table[0].name} are in place`));
+  });
+});

@@ -35,9 +35,11 @@ test("sizes alone give memory, time and PML's share, by a link, and nothing runs
     const own = native("600000x128x1000", "batch_size=64", "memory_size=16384");
     const planned = own.memory.buffers.reduce((sum, buffer) => sum + buffer.bytes, 0);
     assert.ok(Math.abs(bytes / planned - 1) < 0.05, `${bytes}, natively ${planned}`);
-    // Past INT_MAX cells PML goes anchor by anchor: three indices of 8 bytes a triplet, and their copy. 17 rows of a class in 16,384.
+    // Past INT_MAX cells PML goes anchor by anchor: three indices of 8 bytes a triplet, and their copy, beside some that are small. 17 rows of
+    // a class in 16,384.
     const pml = await page.bare("forecast-pml", "bytes");
-    assert.equal(pml, 2 * 24 * 64 * 17 * (16_384 - 17));
+    const lists = 2 * 24 * 64 * 17 * (16_384 - 17);
+    assert.ok(pml >= lists && pml < 1.05 * lists, `${pml}, lists ${lists}`);
     // Like beside like, and the table itself.
     await page.says("forecast-pml", /^The triplets or pairs of one step take [\d.]+ MiB of it at most; PyTorch Metric Learning would hold about [\d.]+ MiB for them\.$/);
     await page.says("forecast-table", /^The table itself takes 293(\.\d)? MiB\. An NPY file stays where it is/);

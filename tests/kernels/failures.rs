@@ -35,13 +35,29 @@ fn work(engine: &Engine) -> Result<Vec<f32>, String> {
         commands.upload(&mut features, 0, &values);
         let numbers: Vec<u32> = (0..40).map(|i| i * 7 % 64).collect();
         commands.upload(&mut rows, 0, &numbers);
-        gather(&mut commands, (&features).into(), &rows, 0, 32, 16, &mut batch);
+        gather(
+            &mut commands,
+            (&features).into(),
+            &rows,
+            0,
+            32,
+            16,
+            &mut batch,
+        );
         let dropout = Dropout {
             rate: 0.5,
             key: [1, 2],
         };
         drop(&mut commands, &dropout, 0..32, 16, &mut batch);
-        gather(&mut commands, (&features).into(), &rows, 32, 8, 16, &mut others);
+        gather(
+            &mut commands,
+            (&features).into(),
+            &rows,
+            32,
+            8,
+            16,
+            &mut others,
+        );
         engine.submit(commands);
         let mut kept = engine.read(&batch, 0, 32 * 16).await.map_err(read)?;
         kept.extend(engine.read(&others, 0, 8 * 16).await.map_err(read)?);

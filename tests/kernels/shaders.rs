@@ -8,10 +8,11 @@ use super::common::open;
 use super::wgsl;
 
 /// Files of those folders that are no kernel.
-const OTHERS: [&str; 15] = [
+const OTHERS: [&str; 16] = [
     "activation",
     "distance",
     "exp",
+    "failures",
     "helpers",
     "lib",
     "loops",

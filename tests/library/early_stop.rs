@@ -401,7 +401,7 @@ fn early_stop_is_set_by_its_parts_by_its_name_and_not_at_all() {
         ),
         (
             "early_stop=5",
-            "early_stop is 5: it must be a group of settings, such as {\"patience\": 5}",
+            "early_stop is 5: it must be a group of settings, such as {\"metric\":\"none\",\"patience\":5}",
         ),
     ] {
         let refused = default

@@ -57,7 +57,7 @@ pub(crate) fn App() -> impl IntoView {
             </section>
             <section class="word">
                 <Verdict state session/>
-                <RunForecast state session/>
+                <RunForecast state/>
                 <Banner state session/>
             </section>
             <aside>

@@ -10,6 +10,7 @@ use crate::knobs;
 use crate::protocol::{Command, CompareState};
 use crate::session::{ONLY_IMAGINED, Session};
 use crate::state::{ALL_RECIPES, Compare, RECIPES, State, VALUES, View};
+use crate::terms::About;
 use crate::words::time;
 
 use ask::Ask;
@@ -131,6 +132,7 @@ pub(crate) fn Board(state: State, session: Session) -> impl IntoView {
     view! {
         <section class="board" data-testid="compare" aria-label="Compare" hidden=move || state.view.get() != View::Compare>
             <Ask state session/>
+            <Search state session/>
             <div class="progress" hidden=move || now.read().is_none()>
                 <progress
                     aria-label="Steps taken" max=move || now.get().map_or(1, |now| now.steps[1]).to_string()
@@ -140,6 +142,29 @@ pub(crate) fn Board(state: State, session: Session) -> impl IntoView {
             </div>
             <Leaderboard state session/>
         </section>
+    }
+}
+
+/// Button of a search for the recipe that does best within the budget and some seconds.
+#[component]
+fn Search(state: State, session: Session) -> impl IntoView {
+    let now = state.compare.now;
+    let seconds = RwSignal::new(30);
+    let set = move |event| seconds.set(event_target_value(&event).parse().unwrap_or(30));
+    view! {
+        <div class="asked" hidden=move || now.read().is_some()>
+            <button data-testid="fit" on:click=move |_| session.fit(seconds.get_untracked())>"Find the best recipe"</button>
+            <label>
+                "Seconds "
+                <input
+                    type="number" min="1" max="3600" data-testid="fit-seconds"
+                    prop:value=move || seconds.get().to_string() on:change=set
+                />
+            </label>
+            <About
+                of="the search" text="Trains every recipe for so many seconds in all, each made to fit the budget beforehand. The third that does best on the validation rows goes on, until one is left. The test rows are not looked at. Use takes the winner's settings."
+            />
+        </div>
     }
 }
 

@@ -6,7 +6,6 @@ use nearfar::{Bytes, STREAM_FROM_BYTES};
 use crate::knobs::said;
 use crate::plots::Purposes;
 use crate::protocol;
-use crate::session::Session;
 use crate::state::{Phase, State};
 use crate::words::{grouped, time};
 
@@ -18,7 +17,7 @@ const LARGE: u64 = 64 << 20;
 
 /// Forecast of the next run: shown while no run is under way, unless the last one had the same settings.
 #[component]
-pub(crate) fn RunForecast(state: State, session: Session) -> impl IntoView {
+pub(crate) fn RunForecast(state: State) -> impl IntoView {
     let shown = move || {
         let told = state.phase.get() == Phase::Finished
             && state.curves.read().config == *state.config.read();
@@ -48,7 +47,6 @@ pub(crate) fn RunForecast(state: State, session: Session) -> impl IntoView {
         <div class="forecast" hidden=move || !shown()>
             <p data-testid="forecast" data-bytes=bytes role="status" class:refused=refused>{said}</p>
             {move || fits(state)}
-            <Search session/>
             <p class="muted" data-testid="forecast-pml" data-bytes=pml_bytes hidden=move || !tells_pml()>
                 {beside_pml}
             </p>
@@ -56,24 +54,6 @@ pub(crate) fn RunForecast(state: State, session: Session) -> impl IntoView {
             <p class="muted" data-testid="forecast-table" hidden=move || !is_large()>{table}</p>
             <Purposes testid="forecast-by-purpose" parts/>
         </div>
-    }
-}
-
-/// Button of a search for the recipe that does best within the budget and some seconds.
-#[component]
-fn Search(session: Session) -> impl IntoView {
-    let seconds = RwSignal::new(30);
-    let set = move |event| seconds.set(event_target_value(&event).parse().unwrap_or(30));
-    view! {
-        <p class="fits">
-            <button data-testid="fit" on:click=move |_| session.fit(seconds.get_untracked())>"Find the best recipe within the budget"</button>
-            " in "
-            <input
-                type="number" min="1" max="3600" data-testid="fit-seconds" aria-label="Seconds"
-                prop:value=move || seconds.get().to_string() on:change=set
-            />
-            " seconds"
-        </p>
     }
 }
 

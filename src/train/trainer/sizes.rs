@@ -144,8 +144,7 @@ impl Sizes {
         sampler: &Batches,
     ) -> Result<Self> {
         let (inputs, outputs) = (dataset.features.dim(), config.embedding_size);
-        let architecture = Architecture::of(inputs, config);
-        let batch = config.batch_size;
+        let (architecture, batch) = (Architecture::of(inputs, config), config.batch_size);
         let memory = config.memory().max(batch);
         let evaluation = searched.iter().map(|rows| {
             EvaluationSpec::of(&dataset.labels_of(rows), inputs.max(outputs), rows.len())
