@@ -70,7 +70,7 @@ impl SearchScratch {
     /// cleared.
     ///
     /// # Errors
-    /// [`Error::Device`], and [`Error::Stopped`] between slices.
+    /// [`crate::Error::Device`], and [`crate::Error::Stopped`] between slices.
     pub(crate) async fn look(
         &mut self,
         slices: &mut Slices<'_>,
@@ -124,7 +124,7 @@ impl SearchScratch {
     /// all references then have to be searched again, which takes one visit per dispatch from now on.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// [`crate::Error::Device`].
     pub(crate) async fn kept(
         &mut self,
         slices: &mut Slices<'_>,

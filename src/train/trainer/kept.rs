@@ -1,5 +1,5 @@
 //! The weights that did best on the validation rows: they are kept on the engine beside the weights in training, and the two are
-//! swapped at the end of a run. With [`EarlyStop`](crate::EarlyStop) the proxies and the boundary are kept with them.
+//! swapped at the end of a run. With [`EarlyStop`](crate::rules::early_stop::EarlyStop) the proxies and the boundary are kept with them.
 
 use serde::{Deserialize, Serialize};
 
