@@ -52,14 +52,13 @@ def mine(
     settings: str,
     filled: Filled,
 ) -> tuple[str, list[bytes]]: ...
-def list_triplets(
-    choice: Choice,
-    anchors: Labelled,
-    references: Labelled | None,
-    settings: str,
-    window_bytes: int,
-    take: Callable[[bytes], Any],
-) -> int: ...
+class Listing:
+    def __init__(
+        self, choice: Choice, anchors: Labelled, references: Labelled | None, settings: str, window_bytes: int
+    ) -> None: ...
+    def __iter__(self) -> Listing: ...
+    def __next__(self) -> bytes: ...
+
 def threshold(
     choice: Choice,
     fit: Labelled,

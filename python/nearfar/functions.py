@@ -224,6 +224,9 @@ def mine(
 ) -> Iterator[NDArray[np.int64]]:
     """Lists what a miner keeps, as an iterator of windows: triplets ``[n, 3]`` (anchor, positive, negative), ``n`` up to ``window``.
 
+    Two windows are held at most, however many triplets there are; other calls may come between two of them. The listing has an engine, and
+    so a budget, of its own.
+
     A miner of pairs (``multi-similarity``, ``pair-margin``, ``batch-hard``, ``batch-easy-hard``) gives one window of four arrays
     ``(a1, p, a2, n)`` instead, as PML's tuples.
     """
@@ -237,16 +240,8 @@ def mine(
         # One window of all four, as they differ in length.
         yield tuple(np.frombuffer(part, np.uint32).astype(np.int64) for part in pairs)  # type: ignore[misc]
         return
-    windows: list[NDArray[np.int64]] = []
-    _nearfar.list_triplets(
-        asked,
-        anchors,
-        others,
-        settings,
-        12 * window,
-        lambda part: windows.append(np.frombuffer(part, np.uint32).astype(np.int64).reshape(-1, 3)),
-    )
-    yield from windows
+    for part in _nearfar.Listing(asked, anchors, others, settings, 12 * window):
+        yield np.frombuffer(part, np.uint32).astype(np.int64).reshape(-1, 3)
 
 
 #: Miners that give pairs instead of triplets.

@@ -30,7 +30,7 @@ pyo3::create_exception!(
 );
 
 /// Time after which signals are looked at.
-const LOOK: Duration = Duration::from_millis(50);
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
 /// Engines that stay open: one for each of the last choices.
 const OPEN: usize = 4;
@@ -40,7 +40,13 @@ const OPEN: usize = 4;
 pub(crate) struct Choice(Option<String>, Option<String>, u64);
 
 impl Choice {
-    fn asked(&self) -> Result<EngineChoice, Error> {
+    /// The budget in bytes.
+    pub(crate) fn budget(&self) -> u64 {
+        self.2
+    }
+
+    /// The choice as the library takes it.
+    pub(crate) fn asked(&self) -> Result<EngineChoice, Error> {
         let Self(kind, adapter, _) = self;
         let kind = match kind.as_deref() {
             None => None,
@@ -75,7 +81,7 @@ impl Engines {
                     self.0.remove(0);
                 }
                 let asked = choice.asked()?;
-                let opened = Engine::open(&asked, choice.2);
+                let opened = Engine::open(&asked, choice.budget());
                 (choice.clone(), pollster::block_on(opened)?)
             }
         };
@@ -104,14 +110,20 @@ pub(crate) fn after_fork() {
     FORKED.store(true, Ordering::Relaxed);
 }
 
+/// Refuses a process that was forked from one that had the thread.
+pub(crate) fn check_fork() -> PyResult<()> {
+    if !FORKED.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    Err(PyRuntimeError::new_err(
+        "this process was forked after nearfar had started its threads, which a fork leaves behind: start workers with \
+         multiprocessing.get_context(\"spawn\"), or call nearfar first in the workers",
+    ))
+}
+
 /// Sends a job to the thread, which starts with the first.
 fn send(job: Job) -> PyResult<()> {
-    if FORKED.load(Ordering::Relaxed) {
-        return Err(PyRuntimeError::new_err(
-            "this process was forked after nearfar had started its threads, which a fork leaves behind: start workers with \
-             multiprocessing.get_context(\"spawn\"), or call nearfar first in the workers",
-        ));
-    }
+    check_fork()?;
     let mut jobs = JOBS.lock().unwrap_or_else(PoisonError::into_inner);
     let sent = match &*jobs {
         Some(jobs) => jobs.send(job),
@@ -193,7 +205,8 @@ pub(crate) fn run<T: Send + 'static>(
     }
 }
 
-fn said(panic: &(dyn Any + Send)) -> &str {
+/// Words of a panic.
+pub(crate) fn said(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("a panic")

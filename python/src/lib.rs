@@ -2,6 +2,7 @@
 //! arrays that Python made. `python/nearfar` has the names, the checks and the documentation.
 
 mod engine;
+mod listing;
 mod rows;
 mod work;
 
@@ -21,7 +22,7 @@ fn _nearfar(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(work::rank_queries, module)?)?;
     module.add_function(wrap_pyfunction!(work::total_of_ranked, module)?)?;
     module.add_function(wrap_pyfunction!(work::mine, module)?)?;
-    module.add_function(wrap_pyfunction!(work::list_triplets, module)?)?;
+    module.add_class::<listing::Listing>()?;
     module.add_function(wrap_pyfunction!(work::threshold, module)?)?;
     module.add_function(wrap_pyfunction!(work::train, module)?)?;
     module.add_function(wrap_pyfunction!(work::embed, module)?)?;

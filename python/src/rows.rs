@@ -212,6 +212,16 @@ impl Numbers {
 pub(crate) struct Room(usize, usize);
 
 impl Room {
+    /// Part of an array of 32-bit values: `count` of them, from this one on.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub(crate) fn part(self, first: usize, count: usize) -> Self {
+        let Self(address, all) = self;
+        assert!(first + count <= all, "{first} and {count} of {all}");
+        Self(address + 4 * first, count)
+    }
+
     /// Copies as many values as the array has.
     ///
     /// # Panics

@@ -7,7 +7,7 @@ use nearfar::{
     Asked, Dataset, Embedder, Engine, Error, EvaluationSpec, Head, KnnIndex, KnnSpec, MemoryReport,
     Metric, MiningSpec, NamedFile, NumberedRows, Pairs, Progress, Rate, Room as Memory, RowSource,
     Rows, Run, Scoring, ThresholdConfig, TrainConfig, Trainer, Wanted, evaluate_numbered,
-    find_threshold, list, mine_numbered, pml_bytes,
+    find_threshold, mine_numbered, pml_bytes,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -17,7 +17,7 @@ use crate::engine::{Choice, exception, run};
 use crate::rows::{Array, Numbers, Room};
 
 /// Rows of a call, with the number of the class of each.
-type Labelled = (Array, Numbers);
+pub(crate) type Labelled = (Array, Numbers);
 
 /// The engine of a piece of work, its time, and the account of its memory, beside the result.
 fn of_work(mut report: Value, engine: &Engine, started: Instant) -> String {
@@ -169,20 +169,20 @@ fn numbered((rows, labels): &(RowSource, Vec<u32>)) -> NumberedRows<'_> {
 }
 
 /// Rows and the names of their classes.
-struct Named {
+pub(crate) struct Named {
     rows: RowSource,
     labels: Vec<String>,
 }
 
 impl Named {
-    fn read((rows, labels): Labelled) -> Result<Self, Error> {
+    pub(crate) fn read((rows, labels): Labelled) -> Result<Self, Error> {
         Ok(Self {
             rows: rows.source()?,
             labels: labels.names(),
         })
     }
 
-    fn rows(&self) -> Rows<'_> {
+    pub(crate) fn rows(&self) -> Rows<'_> {
         Rows {
             rows: &self.rows,
             labels: &self.labels,
@@ -271,43 +271,6 @@ pub(crate) fn mine<'py>(
         PyBytes::new(py, &words)
     };
     Ok((report, pairs.iter().map(bytes).collect()))
-}
-
-/// Calls `take` with windows of the triplets that a miner keeps, each as bytes of `[n, 3]` u32, and returns their number.
-#[pyfunction]
-pub(crate) fn list_triplets(
-    py: Python<'_>,
-    choice: Choice,
-    anchors: Labelled,
-    references: Option<Labelled>,
-    settings: String,
-    window_bytes: u64,
-    take: Py<PyAny>,
-) -> PyResult<u64> {
-    run(py, choice, move |engine| {
-        let config = TrainConfig::default().with_json(&settings)?;
-        let anchors = Named::read(anchors)?;
-        let references = references.map(Named::read).transpose()?;
-        let hand_over = |window: &[[u32; 3]]| {
-            let words: Vec<u8> = window
-                .iter()
-                .flatten()
-                .flat_map(|number| number.to_ne_bytes())
-                .collect();
-            // The thread that waits for this one is without Python's lock meanwhile.
-            Python::attach(|py| take.call1(py, (PyBytes::new(py, &words),)).map(drop))
-                .map_err(|_| Error::Stopped)
-        };
-        pollster::block_on(list(
-            engine,
-            anchors.rows(),
-            references.as_ref().map(Named::rows),
-            &config.miner,
-            config.miner_distance.unwrap_or(config.distance),
-            window_bytes,
-            hand_over,
-        ))
-    })
 }
 
 /// Threshold at which two rows are of one class, fitted on some rows and reported on others.
@@ -427,18 +390,19 @@ pub(crate) fn embed(
             )));
         }
         let numbers: Vec<u32> = (0..rows.rows() as u32).collect();
-        let mut all = Vec::new();
+        let mut done = 0;
         pollster::block_on(async {
             let mut embedder = Embedder::new(engine.clone(), &head.layers).await?;
             let mut part = Vec::new();
             for numbers in numbers.chunks(4096) {
                 part.clear();
                 rows.read(numbers, &mut part).await?;
-                all.extend(embedder.embed(&part).await?.values);
+                let values = embedder.embed(&part).await?.values;
+                room.part(done, values.len()).fill(&values);
+                done += values.len();
             }
             Ok::<_, Error>(())
         })?;
-        room.fill(&all);
         Ok(dimensions)
     })
 }

@@ -154,6 +154,33 @@ def test_triplets_are_listed_in_windows():
     assert (labels[a1] == labels[p]).all() and (labels[a2] != labels[n]).all()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_windows_of_many_triplets_are_held_two_at_a_time_and_other_calls_come_between():
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    # 48 million triplets: 573 MB of indices in 32 bits.
+    embeddings, labels = rows(600, 8), np.arange(600) % 3
+    windows = nearfar.mine(embeddings, labels, miner=None, window=100_000, engine="cpu")
+    seen = len(next(windows))
+    before = resident()
+    for number, window in enumerate(windows):
+        seen += len(window)
+        if number % 100 == 0:
+            assert nearfar.knn(embeddings, k=2, engine="cpu")[0].shape == (600, 2)
+        assert resident() - before < 64 << 20
+    assert seen == 600 * 199 * 400
+    # One that nobody takes to its end stops its thread.
+    threads = len(os.listdir("/proc/self/task"))
+    some = nearfar.mine(embeddings, labels, miner=None, window=1000, engine="cpu")
+    next(some)
+    some.close()
+    assert len(os.listdir("/proc/self/task")) == threads
+    with pytest.raises(ValueError, match="easyhard"):
+        next(nearfar.mine(embeddings, labels, miner={"name": "triplet-margin", "type_of_triplets": "easyhard"}, engine="cpu"))
+
+
 def test_a_copy_in_the_memory_is_no_positive():
     embeddings, labels = rows(24), np.arange(24) % 4
     apart = nearfar.loss(embeddings, labels, embeddings, labels, loss="nt-xent", copies=np.arange(24), engine="cpu")
