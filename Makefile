@@ -38,7 +38,7 @@ serve: wasm-target rust-src trunk wasm-bindgen
 	trunk serve
 
 # The page as it is published: dist/ works from any folder of any host. Its first load is held to tests/browser/size.json.
-page: wasm-target rust-src trunk wasm-bindgen wasm-opt esbuild
+page: wasm-target rust-src trunk wasm-bindgen wasm-opt esbuild browser
 	trunk build --release
 	@node tests/browser/size.mjs dist
 

@@ -8,7 +8,7 @@ const NAME = `nearfar ${folder.pathname}`;
 const NEEDED = ["worker.js", "manifest.json"];
 const USED = ["tour.js", "earlier.js", "cells.npz", "digits.npy", "LICENSES.txt", "nearfar-files.js", "nearfar-files_bg.wasm", "nearfar-bench.js", "nearfar-bench_bg.wasm"];
 // Trunk names a file by its content: under such a name there is never another one. The number has no leading zeros.
-const HASHED = /[\w-]+-[0-9a-f]{9,16}(?:_bg)?\.(?:js|wasm|css|svg)/g;
+const HASHED = /[\w-]+-[0-9a-f]{9,16}(?:_bg|_rest)?\.(?:js|wasm|css|svg)/g;
 
 // What comes under a name with such an ending. A host may answer with its HTML for a file that is not there yet.
 const TYPES = { js: /javascript/, wasm: /^application\/wasm/, css: /^text\/css/, svg: /^image\/svg/, npz: /^(?!text)/, npy: /^(?!text)/ };

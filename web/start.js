@@ -37,7 +37,10 @@ const again = async () => {
   return true;
 };
 
-/** The two files of a core, which the build writes into the page's head: the one with threads is not always built. */
+/**
+ * The files of a core, which the build writes into the page's head: its script, what is needed first, and where it is published what is
+ * needed later. The core with threads is not always built.
+ */
 const core = (name) => document.querySelector(`meta[name=${name}]`)?.content.split(" ");
 const [own, shared] = [core("core"), core("core-threads")];
 
@@ -98,6 +101,8 @@ addEventListener("DOMContentLoaded", async () => {
 // The page says so when its worker has come up: from then on, keeping its files is in the way of nothing. Over http from another
 // machine, and in some private windows, there are no service workers: then a network is needed.
 addEventListener("nearfar-up", async () => {
+  // What is needed later: fetched at leisure, so that nothing has to wait for it.
+  (await import(new URL((isShared ? shared : own)[0], document.baseURI))).ahead?.();
   navigator.serviceWorker?.register(isShared ? "offline.js?threads" : "offline.js").catch(() => {});
   // What earlier versions of the page kept; a browser that lists no databases may have some.
   const kept = await indexedDB.databases?.().catch(() => []);

@@ -27,9 +27,10 @@ const print = (sizes) =>
 const [folder] = process.argv.slice(2);
 const html = readFileSync(path.join(folder, "index.html"), "utf8");
 const files = readdirSync(folder);
-const core = files.filter((file) => file.startsWith("nearfar-web-"));
-const withThreads = files.filter((file) => file.startsWith("nearfar-threads-"));
-const page = files.filter((file) => ![...core, ...withThreads].includes(file) && (html.includes(file) || ["index.html", "worker.js"].includes(file)));
+const isFirst = (file) => !file.endsWith("_rest.wasm");
+const core = files.filter((file) => file.startsWith("nearfar-web-") && isFirst(file));
+const withThreads = files.filter((file) => file.startsWith("nearfar-threads-") && isFirst(file));
+const page = files.filter((file) => ![...core, ...withThreads].includes(file) && isFirst(file) && (html.includes(file) || ["index.html", "worker.js"].includes(file)));
 const later = files.filter((file) => ![...core, ...withThreads, ...page].includes(file));
 const [own, shared, both, rest] = [core, withThreads, page, later].map((files) => sizes(files.map((file) => path.join(folder, file))));
 const { first_load_kb: recorded } = JSON.parse(readFileSync(fileURLToPath(new URL("size.json", import.meta.url)), "utf8"));
