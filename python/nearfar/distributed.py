@@ -117,7 +117,7 @@ def evaluate(
     if nearest:
         for scores in [found, found["over_classes"], *found["classes"]]:
             scores["mean_average_precision"] = scores["mean_reciprocal_rank"] = None
-    return {**found, "repeats": shards.repeats}
+    return functions.Result(found, repeats=shards.repeats)
 
 
 def knn(
@@ -207,7 +207,7 @@ def threshold(
         return _nearfar.threshold(asked, (fit, numbers[0].described), known, false_match_rate, queries, seed)
 
     found: dict[str, Any] = json.loads(ranks.texts(serve(ranks, tuple(sides), work))[0])
-    return {**found, "repeats": sum(side.repeats for side in sides)}
+    return functions.Result(found, repeats=sum(side.repeats for side in sides))
 
 
 #: Miners whose triplets the loss of a rank's own rows adds up to that of all: each anchor's alone decide.
