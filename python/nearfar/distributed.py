@@ -307,14 +307,16 @@ class _Loss(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, embeddings: torch.Tensor, value: float, gradient: torch.Tensor) -> torch.Tensor:
-        ctx.save_for_backward(gradient.to(embeddings))
-        return embeddings.new_tensor(value)
+        ctx.save_for_backward(gradient)
+        ctx.like = (embeddings.device, embeddings.dtype)
+        return torch.tensor(value, device=embeddings.device, dtype=torch.float32)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, slope: torch.Tensor) -> Any:
         (gradient,) = ctx.saved_tensors
-        return gradient * slope, None, None
+        device, dtype = ctx.like
+        return (gradient.to(device) * slope).to(dtype), None, None
 
 
 def _part(given: Any) -> Settings:
