@@ -65,12 +65,13 @@ wheel: venv
 	$(VENV)/bin/pip install --quiet "maturin==$(MATURIN_VERSION)"
 	cd python && $(VENV)/bin/maturin build --release --out dist
 
-# Installs the package, with torch, PML and faiss, which it is compared with (3 GB where torch brings CUDA), and runs its tests.
+# Installs the package, with what it works with and is compared with (torch, PML, sentence-transformers, Lightning, AnnData: 4 GB where torch
+# brings CUDA), and runs its tests.
 test-python: vulkan venv
-	@$(call TIMED,installing torch and PML) $(VENV)/bin/pip install --quiet "maturin==$(MATURIN_VERSION)" -r python/tests/requirements.txt
+	@$(call TIMED,installing torch and what else it works with) $(VENV)/bin/pip install --quiet "maturin==$(MATURIN_VERSION)" -r python/tests/requirements.txt
 	@$(call TIMED,building the Python package) { cd python && VIRTUAL_ENV=$(VENV) $(VENV)/bin/maturin develop --quiet; }
 	cd python && $(VENV)/bin/mypy
-	@$(call TIMED,the tests of the Python package) { cd python && $(VENV)/bin/python -m pytest -q; }
+	@$(call TIMED,the tests of the Python package) { cd python && NEARFAR_TEST_ALL=1 $(VENV)/bin/python -m pytest -q; }
 
 venv: python
 	@[ -x $(VENV)/bin/pip ] || python3 -m venv $(VENV) 2>/dev/null || { \

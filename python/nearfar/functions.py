@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _nearfar
+from . import _nearfar, notebook
 from .arrays import Numbers, Rows, choice, filled, numbered
 
 #: Settings of a miner or a loss: its name, or a dict with ``name`` and PML's arguments.
@@ -31,6 +31,13 @@ def _settings(
     if miner_distance is not None:
         asked["miner_distance"] = miner_distance
     return json.dumps(asked)
+
+
+class Result(dict[str, Any]):
+    """A dict that a notebook shows with its charts."""
+
+    def _repr_html_(self) -> str:
+        return notebook.of_threshold(self) if "curve" in self else notebook.of_scores(self)
 
 
 def devices() -> list[dict[str, Any]]:
@@ -95,7 +102,7 @@ def evaluate(
     Without references every row is a query among all others. Returns ``precision_at_1``, ``r_precision``,
     ``mean_average_precision_at_r``, ``mean_average_precision``, ``mean_reciprocal_rank``, ``recall_at`` and ``precision_at`` by k,
     ``queries``, ``lone_queries`` (no other row has their class: left out), ``over_classes`` (means of the classes' means), and
-    ``classes``, each with its own.
+    ``classes``, each with its own; a notebook shows them with a chart.
 
     ``nearest``
         The nearest R references alone are looked at, or the largest k: faster on a CPU; ``mean_average_precision`` and
@@ -127,13 +134,13 @@ def evaluate(
     return named(found, names)
 
 
-def named(found: dict[str, Any], names: list[str]) -> dict[str, Any]:
+def named(found: dict[str, Any], names: list[str]) -> Result:
     """Scores with the names of the classes, and every k as a number."""
     for by_k in ("recall_at", "precision_at"):
         found[by_k] = {int(k): value for k, value in found[by_k].items()}
     for of_class in found["classes"]:
         of_class["class"] = names[int(of_class["class"])]
-    return found
+    return Result(found)
 
 
 @dataclass
@@ -329,7 +336,7 @@ def threshold(
     found: dict[str, Any] = json.loads(
         _nearfar.threshold(choice(budget, engine, adapter), fit, test, false_match_rate, queries, seed)
     )
-    return found
+    return Result(found)
 
 
 class Head:
@@ -338,6 +345,9 @@ class Head:
     def __init__(self, safetensors: bytes, report: dict[str, Any] | None = None) -> None:
         self.safetensors = safetensors
         self.report = report or {}
+
+    def _repr_html_(self) -> str:
+        return notebook.of_head(self.report)
 
     @classmethod
     def load(cls, path: str) -> Head:

@@ -1,5 +1,7 @@
-"""Time and memory beside PML, one case a process: `python measure.py metrics [--pml]`, `python measure.py memory 16384 [--pml]`."""
+"""Time and memory, one case a process: `python measure.py metrics [--pml]`, `python measure.py memory 16384 [--pml]`,
+`[torchrun --nproc-per-node 2] measure.py batch 64` (rows of a chunk; 4096 is the whole batch at once), `torchrun .. measure.py ranks`."""
 
+import os
 import sys
 import time
 import warnings
@@ -53,5 +55,64 @@ def memory(size):
     return sorted(steps)[2], peak() - before
 
 
-seconds, more = metrics() if sys.argv[1] == "metrics" else memory(int(sys.argv[2]))
+def batch(chunk):
+    """A step of 4,096 images through a small convolutional net, over all ranks."""
+    from torch import nn
+
+    from nearfar.torch import CachedLoss
+
+    torch.manual_seed(1)
+    net = nn.Sequential(
+        nn.Conv2d(1, 16, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(800, 64)
+    )
+    rank, count = join()
+    model = nn.parallel.DistributedDataParallel(net) if count > 1 else net
+    torch.manual_seed(2 + rank)
+    rows = 4096 // count
+    images, labels = torch.randn(rows, 1, 28, 28), torch.randint(100, (rows,))
+    loss = losses.SupConLoss()
+    step = CachedLoss(model, loss, chunk) if chunk < 4096 else lambda images, labels: loss(model(images), labels)
+    CachedLoss(model, loss, 16)(images[:32], labels[:32]).backward()
+    net.zero_grad()
+    before, began = peak(), time.perf_counter()
+    step(images, labels).backward()
+    spent = time.perf_counter() - began
+    return spent, peak() - before
+
+
+def ranks(rows=20_000):
+    """Five metrics of these rows of 128 columns, cut among the ranks: the best of five, and the processor time of the best one."""
+    import nearfar
+    import nearfar.distributed
+
+    rank, count = join()
+    labels = torch.arange(rows) % 200
+    embeddings = torch.randn(200, 128, generator=torch.Generator().manual_seed(0))[labels]
+    embeddings += 1.5 * torch.randn(rows, 128, generator=torch.Generator().manual_seed(1))
+    own = slice(rank * rows // count, (rank + 1) * rows // count)
+    before, times = 0, []
+    for _ in range(6):
+        began, busy = time.perf_counter(), time.process_time()
+        if count > 1:
+            nearfar.distributed.evaluate(embeddings[own], labels[own], engine="cpu")
+        else:
+            nearfar.evaluate(embeddings, labels, engine="cpu")
+        times.append((time.perf_counter() - began, time.process_time() - busy))
+        before = before or peak()
+    print(f"nearfar: {min(busy for _, busy in times[1:]):.3f} s of a processor")
+    return min(times[1:])[0], peak() - before
+
+
+def join():
+    """This rank, and how many there are."""
+    if "RANK" not in os.environ:
+        return 0, 1
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    return dist.get_rank(), dist.get_world_size()
+
+
+case, *words = [word for word in sys.argv[1:] if word != "--pml"]
+seconds, more = {"metrics": metrics, "memory": memory, "batch": batch, "ranks": ranks}[case](*map(int, words))
 print(f"{'PML' if pml else 'nearfar'}: {seconds:.3f} s, {more:.0f} MiB more")

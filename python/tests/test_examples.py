@@ -1,11 +1,15 @@
 """The examples run, and a loop of PML learns the same with either import."""
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+from optional import needs
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -34,3 +38,22 @@ def test_ranks_of_torchrun_score_as_one_process():
     words = said("-m", "torch.distributed.run", "--nproc-per-node", 2, EXAMPLES / "evaluate_on_ranks.py")
     one = nearfar.evaluate(*load_digits(return_X_y=True), engine="cpu")
     assert f"precision@1 {one['precision_at_1']:.4f} over 1797 rows, 1 of them came twice" in words
+
+
+def test_a_model_of_texts_learns_from_mined_negatives():
+    needs("sentence_transformers"), needs("datasets")
+    found = re.search(r"(\d+) triplets; test_map@r ([0-9.]+) before, ([0-9.]+) after", said(EXAMPLES / "texts.py"))
+    assert int(found[1]) > 1000
+    assert float(found[3]) > float(found[2]) + 0.3
+
+
+def test_lightning_logs_the_metrics_of_the_whole_validation_set():
+    needs("pytorch_lightning")
+    found = re.search(r"precision@1 ([0-9.]+), MAP@R ([0-9.]+)", said(EXAMPLES / "lightning_digits.py"))
+    assert float(found[1]) > 0.9 and float(found[2]) > 0.6
+
+
+def test_cells_of_one_type_come_together():
+    needs("anndata")
+    found = re.search(r"obsm \(1200, \d+\): MAP@R ([0-9.]+), of the rows as they are ([0-9.]+)", said(EXAMPLES / "cells.py"))
+    assert float(found[1]) > float(found[2]) + 0.1

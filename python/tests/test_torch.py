@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from kept import most_kept
 from pytorch_metric_learning import losses
 
 from nearfar import pml
@@ -45,6 +46,17 @@ def test_gradients_are_those_of_the_whole_batch(chunk, loss):
     assert cached.item() == pytest.approx(value.item(), rel=1e-5)
     for own, other in zip(gradients(both, cached, 3.0), whole, strict=True):
         assert (own - other).norm() <= 1e-5 * max(other.norm(), 1e-3)
+
+
+def test_a_large_batch_keeps_a_part_of_its_activations():
+    network, (inputs, labels) = model(), batch(4096)
+    loss, found = pml.SupConLoss(), []
+    whole = most_kept(lambda: found.append(gradients(network, loss(network(inputs), labels))))
+    cached = most_kept(lambda: found.append(gradients(network, CachedLoss(network, loss, 256)(inputs, labels))))
+    assert whole > 4096 * 144 * 4, "as the activations of a layer"
+    assert cached <= whole / 4
+    one, other = (torch.cat([part.flatten() for part in parts]) for parts in found)
+    assert (other - one).norm() <= 1e-5 * one.norm()
 
 
 def test_dropout_draws_the_same_masks_again():

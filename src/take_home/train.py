@@ -29,6 +29,11 @@ from pytorch_metric_learning.utils import distributed as pml_dist
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+try:
+    from nearfar import distributed as shards
+except ImportError:
+    shards = None
+
 # What the run had.
 DATA, LABELS = @DATA@, @LABELS@
 # The column that says which rows belong together: a row's own group is left out of its neighbours. None where each is its own.
@@ -261,6 +266,15 @@ def evaluate(embed, x, labels, groups):
     """precision@1 and MAP@R of rows against those of other groups by cosine similarity. Each process embeds and scores a part of them."""
     count, mine = len(x), torch.arange(RANK, len(x), WORLD)
     parts = [embed(x[mine]).cpu().numpy()]
+    have = [shards is not None] * WORLD
+    if WORLD > 1:
+        dist.all_gather_object(have, shards is not None)
+    if WORLD > 1 and all(have) and not GROUP:
+        scores = shards.evaluate(parts[0], labels[mine], ids=mine, at=[1], nearest=True)
+        return {name: scores[name] for name in ("precision_at_1", "mean_average_precision_at_r", "queries")}
+    if WORLD > 1 and RANK == 0:
+        why = "nearfar scores no groups over processes" if GROUP else "nearfar is not installed everywhere (pip install nearfar)"
+        print(f"every process gathers the {count} embeddings of all: {why}", file=sys.stderr)
     if WORLD > 1:
         own, parts = parts[0], [None] * WORLD
         dist.all_gather_object(parts, own)
