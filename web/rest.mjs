@@ -129,13 +129,13 @@ async function called(core, all) {
   const host = await serve(path.dirname(core), instead, isShared);
   const found = new Set();
   try {
-    for (const engine of isShared ? ["cpu"] : ["cpu", "gpu"]) {
-      const browser = await launch();
+    for (const webgpu of isShared ? [false] : [false, true]) {
+      const browser = await launch({ webgpu });
       const listen = () => {
         self.called = [];
         new BroadcastChannel("calls").onmessage = ({ data }) => self.called.push(data);
       };
-      const page = await Page.open(browser, `${host.url}?engine=${engine}`, { init: listen });
+      const page = await Page.open(browser, `${host.url}${webgpu ? "?engine=gpu" : ""}`, { init: listen });
       await page.click("run");
       await page.status(/^Done/);
       for (const id of await page.page.evaluate(() => self.called)) found.add(String(id));
@@ -188,8 +188,7 @@ export async function splitOff(core) {
   const named = (text) => text.replaceAll(own, own.replace(/[^-]+$/, `1${hash.slice(0, 15)}`));
   const script = scriptOf(core);
   const html = path.join(path.dirname(core), "index.html");
-  writeFileSync(script, withMore(readFileSync(script, "utf8"), LOADER(path.basename(rest))));
-  writeFileSync(html, readFileSync(html, "utf8").replace(`${own}_bg.wasm`, `${own}_bg.wasm ./${own}_rest.wasm`));
-  for (const file of [html, script]) writeFileSync(file, named(readFileSync(file, "utf8")));
+  writeFileSync(script, withMore(readFileSync(script, "utf8"), LOADER(named(path.basename(rest)))));
+  writeFileSync(html, named(readFileSync(html, "utf8").replace(`${own}_bg.wasm`, `${own}_bg.wasm ./${own}_rest.wasm`)));
   for (const file of [core, rest, script]) renameSync(file, path.join(path.dirname(core), named(path.basename(file))));
 }
