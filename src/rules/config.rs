@@ -99,7 +99,8 @@ pub struct TrainConfig {
     pub embedding_size: usize,
     /// The weights before the first step.
     pub initial_weights: InitialWeights,
-    /// Rows of a batch, at least 2; or 1 with a memory, or with proxies, to compare it with.
+    /// Rows of a batch, at least 2; or 1 with a memory, or with proxies, to compare it with. Where classes are many and small, larger ones
+    /// are better: `docs/memory.md` has figures.
     pub batch_size: usize,
     /// Sampler of the rows of a batch; `m_per_class=4` is short for `m-per-class` with `m` 4, or for `m-per-class-epoch` if that is
     /// chosen already.
