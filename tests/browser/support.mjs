@@ -109,7 +109,8 @@ export class Page {
     const self = new Page(page);
     page.on("console", (message) => message.type() === "error" && self.problems.push(message.text()));
     page.on("pageerror", (error) => self.problems.push(error.message));
-    page.on("request", (request) => self.requests.push(request.url()));
+    // What the page needs later is fetched at any time.
+    page.on("request", (request) => request.url().endsWith("_rest.wasm") || self.requests.push(request.url()));
     await page.goto(url);
     await self.status(ready);
     self.requests.length = 0;
