@@ -55,7 +55,7 @@ fn graph(head: &Head) -> Graph {
         rows.clone_from(&steps[steps.len() - 1].name);
         nodes.extend(steps);
     }
-    let last = head.layers.len().saturating_sub(1);
+    let (whole, last) = (rows.clone(), head.layers.len().saturating_sub(1));
     for (place, layer) in head.layers.iter().enumerate() {
         let index = layer.index;
         let [weight, bias] = ["weight", "bias"].map(|kind| format!("{index}.{kind}"));
@@ -67,6 +67,17 @@ fn graph(head: &Head) -> Graph {
             ..node("Gemm", index, &[&rows, &weight, &bias], &linear)
         });
         rows = linear;
+        if let Some(skip) = &layer.skip {
+            // Of the rows that the first layer takes.
+            let (name, sum) = ("skip.weight", "skip.output".to_owned());
+            initializers.push(tensor(name, &[layer.shape[0], head.inputs()], skip));
+            nodes.push(Node {
+                attribute: vec![integer("transB", 1)],
+                name: "skip".to_owned(),
+                ..node("Gemm", index, &[&whole, name, &rows], &sum)
+            });
+            rows = sum;
+        }
         if place < last {
             if let Some(own) = &layer.norm {
                 let (numbers, node) = norm(own, index + 1, &rows);

@@ -51,6 +51,10 @@ pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
         ("EMBEDDING", python(config.embedding_size)),
         ("ACTIVATION", config.layers.activation.class().to_owned()),
         ("NORM", norm(config.layers.norm)),
+        (
+            "SKIP",
+            literal(&(config.layers.skip && !config.hidden_layers.is_empty()).into()),
+        ),
         ("DROPOUT", python(config.dropout)),
         ("SEED", python(config.seed)),
         ("STEPS", python(config.steps)),

@@ -188,6 +188,7 @@ fn by_chance(rng: &mut Rng) -> Vec<String> {
         ("optimizer.name", &["adam", "adamw", "sgd"]),
         ("schedule.name", &["constant", "one-cycle", "step"]),
         ("clip_grad_norm", &["0", "1"]),
+        ("layers.skip", &["true", "false"]),
     ] {
         sets.push(format!("{key}={}", one(values)));
     }

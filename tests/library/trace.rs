@@ -57,6 +57,7 @@ struct Layer {
     bias: Vec<f32>,
     #[serde(default)]
     norm: Option<Norm>,
+    skip: Option<Vec<f32>>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -312,6 +313,7 @@ fn difference_of(engine: Engine, all: &Kinds, trace: &Kind) -> f64 {
             shape: layer.shape,
             weight: layer.weight.clone(),
             bias: layer.bias.clone(),
+            skip: layer.skip.clone(),
             ..LayerWeights::default()
         };
         layers.iter().map(one).collect()
@@ -353,6 +355,10 @@ fn difference_of(engine: Engine, all: &Kinds, trace: &Kind) -> f64 {
         for (found, expected) in end.iter().zip(weights(&trace.end)) {
             far(&found.weight, &expected.weight);
             far(&found.bias, &expected.bias);
+            far(
+                found.skip.as_deref().unwrap_or_default(),
+                expected.skip.as_deref().unwrap_or_default(),
+            );
         }
         let norms = end.iter().zip(&trace.end);
         for (found, expected) in norms.filter_map(|(a, b)| a.norm.as_ref().zip(b.norm.as_ref())) {
@@ -574,7 +580,7 @@ fn layers() -> Kinds {
 #[test]
 fn ten_steps_of_every_part_of_a_head_equal_torch() {
     let all = layers();
-    assert_eq!(all.traces.len(), 9);
+    assert_eq!(all.traces.len(), 13);
     for trace in &all.traces {
         for engine in engines() {
             let on = engine.info().engine.clone();

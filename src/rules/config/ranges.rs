@@ -75,10 +75,12 @@ impl TrainConfig {
                 "between 2 and 65536",
             ),
             (
-                self.initial_weights == InitialWeights::Random || self.hidden_layers.is_empty(),
+                self.initial_weights == InitialWeights::Random
+                    || self.hidden_layers.is_empty()
+                    || self.layers.skip,
                 "initial_weights",
                 "lda".to_owned(),
-                "random where there are hidden layers: set hidden_layers to []",
+                "random where there are hidden layers and no skip: set hidden_layers to [], or layers.skip to true",
             ),
         ]
     }

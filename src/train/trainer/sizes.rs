@@ -292,8 +292,7 @@ impl Sizes {
 
     /// Floating-point operations of one row's forward pass through the head.
     pub(super) fn forward_operations(&self) -> f64 {
-        let layers = self.architecture.widths.windows(2);
-        layers.map(|pair| 2.0 * (pair[0] * pair[1]) as f64).sum()
+        self.architecture.operations()
     }
 }
 

@@ -87,6 +87,7 @@ impl Work<'_> {
             weights: 0,
             relu: true,
             of_relu: true,
+            adds: false,
         };
         let last = Layer {
             inputs: 256,
