@@ -318,6 +318,16 @@ fn tables(report: &RunReport) -> String {
 pub(super) fn card(results: &Results) -> Vec<u8> {
     let (report, head) = (&results.report, &results.head);
     let mut text = format!("# Embedding head\n\n{}", network(head));
+    if let [_, below @ ..] = &report.config.matryoshka.levels()[..]
+        && !below.is_empty()
+    {
+        let sizes: Vec<String> = below.iter().map(|level| level.dim.to_string()).collect();
+        text += &format!(
+            "The first {} numbers of an embedding, brought to length 1 anew, were trained as embeddings of their own (Matryoshka \
+             learning, Kusupati et al. 2022).\n\n",
+            sizes.join(" or ")
+        );
+    }
     if let Some(verdict) = &report.verdict {
         text += &format!("**{}**\n\n", markdown(verdict));
     }

@@ -6,7 +6,7 @@ use prost::Message;
 
 use super::head::Head;
 use crate::cpu::{Activation, Distance, Norm};
-use crate::model::layer_weights::NormWeights;
+use crate::model::layer_weights::{LayerWeights, NormWeights};
 
 /// Version of the operators: `Gemm` 13, `Relu` 14, `Erf` 13, `LayerNormalization` 17,
 /// `BatchNormalization` 15, `LpNormalization` 1, `IsNaN` 13, `IsInf` 10, `Or` 7, `Where` 16.
@@ -67,16 +67,10 @@ fn graph(head: &Head) -> Graph {
             ..node("Gemm", index, &[&rows, &weight, &bias], &linear)
         });
         rows = linear;
-        if let Some(skip) = &layer.skip {
-            // Of the rows that the first layer takes.
-            let (name, sum) = ("skip.weight", "skip.output".to_owned());
-            initializers.push(tensor(name, &[layer.shape[0], head.inputs()], skip));
-            nodes.push(Node {
-                attribute: vec![integer("transB", 1)],
-                name: "skip".to_owned(),
-                ..node("Gemm", index, &[&whole, name, &rows], &sum)
-            });
-            rows = sum;
+        if let Some((weight, sum)) = skip(head, layer, &whole, &rows) {
+            rows.clone_from(&sum.output[0]);
+            initializers.push(weight);
+            nodes.push(sum);
         }
         if place < last {
             if let Some(own) = &layer.norm {
@@ -110,6 +104,18 @@ fn graph(head: &Head) -> Graph {
         input: vec![matrix(INPUT, head.inputs())],
         output: vec![matrix(OUTPUT, head.dimensions())],
     }
+}
+
+/// The node that adds the map of the head's `input` to the outputs of a layer, if it has one, and the map's weights.
+fn skip(head: &Head, layer: &LayerWeights, input: &str, outputs: &str) -> Option<(Tensor, Node)> {
+    let name = "skip.weight";
+    let weight = tensor(name, &[layer.shape[0], head.inputs()], layer.skip.as_ref()?);
+    let sum = Node {
+        attribute: vec![integer("transB", 1)],
+        name: "skip".to_owned(),
+        ..node("Gemm", layer.index, &[input, name, outputs], "skip.output")
+    };
+    Some((weight, sum))
 }
 
 /// The node of a norm of these rows, and its numbers.

@@ -170,7 +170,7 @@ pub(crate) const MAIN: [Knob; 17] = [
 ];
 
 /// All other knobs but those of [`LEARNING`]. Both fold away.
-pub(crate) const MORE: [Knob; 48] = [
+pub(crate) const MORE: [Knob; 49] = [
     Knob {
         key: "loss.pos_margin",
         label: "Loss: positives",
@@ -356,6 +356,13 @@ pub(crate) const MORE: [Knob; 48] = [
         pml: "CrossBatchMemory(embedding_size)",
         help: "How many numbers an embedding has. With 2 the map shows it exactly, as a circle.",
         entry: Entry::Number("1"),
+    },
+    Knob {
+        key: "matryoshka.dims",
+        label: "Matryoshka sizes",
+        pml: "sentence_transformers MatryoshkaLoss(matryoshka_dims)",
+        help: "Trains the first numbers of an embedding as embeddings of their own: sizes with commas, the embedding size the first of them. Empty for whole embeddings alone.",
+        entry: Entry::Widths,
     },
     Knob {
         key: "distance",
