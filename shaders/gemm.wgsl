@@ -37,6 +37,7 @@ struct Params {
   // In the gradients:
   dy: u32,        // where dy begins, in vec4s
   onto: u32,      // whether dW and db are added to those that are there
+  adds: u32,      // whether y is added to what is there, in place of b, which there is not
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -117,13 +118,18 @@ fn forward(
   let stride = params.inputs;
   let x = vec4u(row_of_x(row), row_of_x(row + 1u), row_of_x(row + 2u), row_of_x(row + 3u)) * stride;
   var y = product(x, params.weights + column * 4u * stride);
-  let bias = right[params.weights + params.outputs * 4u * stride + column];
-  y = Block(y.r0 + bias, y.r1 + bias, y.r2 + bias, y.r3 + bias);
+  let at = row * params.outputs + column;
+  if params.adds != 0u {
+    let before = at + min(vec4u(0u, 1u, 2u, 3u), vec4u(params.rows - 1u - row)) * params.outputs;
+    y = Block(y.r0 + result[before.x], y.r1 + result[before.y], y.r2 + result[before.z], y.r3 + result[before.w]);
+  } else {
+    let bias = right[params.weights + params.outputs * 4u * stride + column];
+    y = Block(y.r0 + bias, y.r1 + bias, y.r2 + bias, y.r3 + bias);
+  }
   if params.relu != 0u {
     let zero = vec4f();
     y = Block(max(y.r0, zero), max(y.r1, zero), max(y.r2, zero), max(y.r3, zero));
   }
-  let at = row * params.outputs + column;
   result[at] = y.r0;
   if row + 1u < params.rows { result[at + params.outputs] = y.r1; }
   if row + 2u < params.rows { result[at + 2u * params.outputs] = y.r2; }
@@ -169,8 +175,14 @@ fn forward_tile(
   }
   let output = first + x;
   if first_row + y < params.rows && output < outputs {
-    let value = sum + right[params.weights + outputs * stride + output / 4u][output % 4u];
-    result_floats[(first_row + y) * outputs + output] = select(value, max(value, 0.0), params.relu != 0u);
+    let at = (first_row + y) * outputs + output;
+    var value = sum;
+    if params.adds != 0u {
+      value += result_floats[at];
+    } else {
+      value += right[params.weights + outputs * stride + output / 4u][output % 4u];
+    }
+    result_floats[at] = select(value, max(value, 0.0), params.relu != 0u);
   }
 }
 
@@ -193,7 +205,9 @@ fn weights_of(i: u32) {
   var db = vec4f();
   if params.onto != 0u {
     dw = Block(result[w], result[w + params.inputs], result[w + 2u * params.inputs], result[w + 3u * params.inputs]);
-    db = result[b];
+    if params.adds == 0u {
+      db = result[b];
+    }
   }
   for (var first = 0u; first < params.rows; first += SEGMENT) {
     var part = Block();
@@ -218,7 +232,7 @@ fn weights_of(i: u32) {
   result[w + params.inputs] = dw.r1;
   result[w + 2u * params.inputs] = dw.r2;
   result[w + 3u * params.inputs] = dw.r3;
-  if column == 0u {
+  if column == 0u && params.adds == 0u {
     check(db);
     result[b] = db;
   }
@@ -310,7 +324,9 @@ fn weights_of_group(g: u32, lane: u32) {
   var db = 0.0;
   if params.onto != 0u && is_result {
     dw = vec2f(result_floats[w], result_floats[w + 1u]);
-    db = result_floats[b];
+    if params.adds == 0u {
+      db = result_floats[b];
+    }
   }
   for (var first = 0u; first < params.rows; first += SEGMENT) {
     let end = min(first + SEGMENT, params.rows);
@@ -345,7 +361,7 @@ fn weights_of_group(g: u32, lane: u32) {
     check(vec4f(dw, 0.0, 0.0));
     result_floats[w] = dw.x;
     result_floats[w + 1u] = dw.y;
-    if result_column == 0u {
+    if result_column == 0u && params.adds == 0u {
       check(vec4f(db));
       result_floats[b] = db;
     }

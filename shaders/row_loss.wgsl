@@ -75,6 +75,7 @@ struct Params {
   classes: u32,     // pool: of the references
   own: u32,         // whether the references are the batch itself
   given: u32,       // what `given` holds
+  onto: u32,       // in learn: whether it is added to what is there
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -688,5 +689,9 @@ fn learn() {
   let positives = f32(totals[at + ACTIVE_POSITIVES]) + 4294967296.0 * f32(totals[at + ACTIVE_POSITIVES + 1u]);
   let negatives = f32(totals[at + ACTIVE_NEGATIVES]) + 4294967296.0 * f32(totals[at + ACTIVE_NEGATIVES + 1u]);
   let kept = (totals[at + POSITIVES] | totals[at + POSITIVES + 1u]) > 0u;
-  gradient[0] = over(positives - negatives, positives + negatives) + select(0.0, params.scales.x, kept);
+  var slope = params.scales.y * (over(positives - negatives, positives + negatives) + select(0.0, params.scales.x, kept));
+  if params.onto != 0u {
+    slope += gradient[0];
+  }
+  gradient[0] = slope;
 }

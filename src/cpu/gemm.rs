@@ -23,17 +23,22 @@ pub struct Layer {
     pub relu: bool,
     /// Its input is the output of a ReLU: the gradient is 0 where that is 0.
     pub of_relu: bool,
+    /// Its outputs are added to those that are there, in place of a bias: it has no `b`.
+    pub adds: bool,
 }
 
 impl Layer {
-    /// Start of `b`, in floats.
+    /// Start of `b`, or of the next layer if it has none, in floats.
     pub fn bias(&self) -> usize {
         self.weights + self.outputs * self.inputs
     }
 
     /// Start of the next layer, in floats.
     pub fn end(&self) -> usize {
-        self.bias() + self.outputs
+        match self.adds {
+            true => self.bias(),
+            false => self.bias() + self.outputs,
+        }
     }
 }
 
@@ -62,7 +67,7 @@ impl Rows<'_> {
     }
 }
 
-/// `y = x W^T + b`, through a ReLU if the layer has one.
+/// `y = x W^T + b`, through a ReLU if the layer has one; of a layer that adds `y + x W^T`.
 pub fn forward(layer: &Layer, rows: usize, x: Rows<'_>, parameters: &[f32], y: &mut [f32]) {
     let Layer {
         inputs, outputs, ..
@@ -89,8 +94,11 @@ pub fn forward(layer: &Layer, rows: usize, x: Rows<'_>, parameters: &[f32], y: &
             similarities(&lanes, weights, &places, &mut sums);
             for (lane, y) in y.chunks_exact_mut(outputs).enumerate() {
                 let y = &mut y[first..first + places.len()];
-                for ((y, sums), bias) in y.iter_mut().zip(&sums).zip(&bias[first..]) {
-                    let sum = sums[lane] + bias;
+                if !layer.adds {
+                    y.copy_from_slice(&bias[first..][..places.len()]);
+                }
+                for (y, sums) in y.iter_mut().zip(&sums) {
+                    let sum = sums[lane] + *y;
                     *y = if layer.relu { sum.max(0.0) } else { sum };
                 }
             }

@@ -31,6 +31,7 @@ pub mod tile;
 pub mod triplet_loss;
 pub mod triplet_margin;
 pub mod triplets;
+pub mod truncate;
 
 pub use activation::{Activation, Norm};
 pub use distance::Distance;

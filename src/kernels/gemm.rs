@@ -149,6 +149,7 @@ pub(super) struct Params {
     pub(super) before: u32,
     pub(super) dy: u32,
     pub(super) onto: u32,
+    pub(super) adds: u32,
 }
 
 pub(super) fn params(layer: &Layer, rows: usize) -> Params {
@@ -158,6 +159,7 @@ pub(super) fn params(layer: &Layer, rows: usize) -> Params {
         outputs: vec4s(layer.outputs),
         weights: vec4s(layer.weights),
         relu: u32::from(layer.relu),
+        adds: u32::from(layer.adds),
         ..Params::default()
     }
 }
@@ -178,7 +180,7 @@ fn groups(shape: Shape, kernel: &Kernel, tile: [usize; 2], high: usize, wide: us
     }
 }
 
-/// Computes `y = x W^T + b`, through a ReLU if the layer has one.
+/// Computes `y = x W^T + b`, through a ReLU if the layer has one; of a layer that adds `y + x W^T`.
 ///
 /// # Shapes
 /// `x`: `[rows, inputs]` · `y`: `[rows, outputs]`

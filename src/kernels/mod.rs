@@ -29,6 +29,7 @@ pub mod tile;
 pub mod triplet_loss;
 pub mod triplet_margin;
 pub mod triplets;
+pub mod truncate;
 mod wgsl;
 
 use crate::cpu::{Precision, SEGMENT};
@@ -148,6 +149,9 @@ pub static ALL: &[&Kernel] = &[
     &triplet_loss::SETTLE,
     &triplet_loss::TOTAL,
     &triplet_loss::SWAPPED,
+    &truncate::TRUNCATE,
+    &truncate::TRUNCATE_F16,
+    &truncate::WIDEN,
 ];
 
 /// The kernels that a device uses: a software adapter takes [`tile::Shape::Strip`] for all work, and compiles slowly.

@@ -106,7 +106,7 @@ struct Params {
     classes: u32,
     own: u32,
     given: u32,
-    unused: u32,
+    onto: u32,
 }
 
 /// The most references of the other side that [`COUNT`] looks at in one dispatch.
@@ -349,10 +349,13 @@ pub fn slopes(
 }
 
 /// Writes the gradient of the boundary of [`Form::Margin`], from the counts in the step's report, to the first of four floats.
-/// `pull`: slope of the loss by the boundary, apart from its pairs.
+/// `pull`: slope of the loss by the boundary, apart from its pairs. The gradient counts `weight` times, and with `onto` it is added to
+/// the one that is there.
 pub fn learn(
     commands: &mut Commands,
     pull: f32,
+    weight: f32,
+    onto: bool,
     report_first: usize,
     report: &mut DeviceVec<u32>,
     gradient: &mut DeviceVec<f32>,
@@ -361,7 +364,8 @@ pub fn learn(
         Commands::Gpu(gpu) => {
             let params = Params {
                 report: index(report_first),
-                scales: [pull, 0.0],
+                scales: [pull, weight],
+                onto: u32::from(onto),
                 ..Params::default()
             };
             let buffers = [report.binding(), gradient.binding()];
@@ -370,7 +374,7 @@ pub fn learn(
         Commands::Cpu(calls) => {
             *calls += 1;
             let report = &report.slice()[report_first..];
-            cpu::row_loss::learn(pull, report, gradient.slice_mut());
+            cpu::row_loss::learn(pull, weight, onto, report, gradient.slice_mut());
         }
     }
 }

@@ -68,11 +68,49 @@ impl Architecture {
         self.has_batch_norm() || self.hidden().is_empty()
     }
 
-    /// The most dispatches of a forward and a backward pass beside products and dropout.
+    /// The most dispatches of a forward and a backward pass beside products of the layers and dropout.
     pub(crate) fn dispatches(&self) -> u32 {
-        match self.keeps_linear() {
+        let of_hidden = match self.keeps_linear() {
             true => 5 * self.hidden().len() as u32,
             false => 0,
+        };
+        of_hidden + 3 * u32::from(self.has_skip())
+    }
+
+    /// Tells if a linear map of the input is added to the output. Without hidden layers the head is such a map by itself.
+    pub(crate) fn has_skip(&self) -> bool {
+        self.parts.skip && !self.hidden().is_empty()
+    }
+
+    /// That map: its weights follow those of the last layer.
+    pub(crate) fn skip(&self) -> Option<Layer> {
+        let last = self.layers().pop().filter(|_| self.has_skip())?;
+        Some(Layer {
+            inputs: stride(self.widths[0]),
+            outputs: last.outputs,
+            weights: last.end(),
+            relu: false,
+            of_relu: false,
+            adds: true,
+        })
+    }
+
+    /// Floats of that map, padded as it is stored.
+    fn of_skip(&self) -> u64 {
+        let [inputs, outputs] = [self.widths[0], self.embedding_size()];
+        match self.has_skip() {
+            true => (stride(inputs) as u64).saturating_mul(stride(outputs) as u64),
+            false => 0,
+        }
+    }
+
+    /// Multiplications and additions of one row's forward pass.
+    pub(crate) fn operations(&self) -> f64 {
+        let layers = self.widths.windows(2);
+        let products: f64 = layers.map(|pair| 2.0 * (pair[0] * pair[1]) as f64).sum();
+        match self.has_skip() {
+            true => products + 2.0 * (self.widths[0] * self.embedding_size()) as f64,
+            false => products,
         }
     }
 
@@ -102,7 +140,7 @@ impl Architecture {
         self.widths
             .windows(2)
             .map(floats)
-            .fold(self.of_norms(), u64::saturating_add)
+            .fold(self.of_norms() + self.of_skip(), u64::saturating_add)
     }
 
     /// Floats of gains and shifts of the norms; as many are running means and variances, if there are any.
@@ -137,6 +175,7 @@ impl Architecture {
                     weights: end,
                     relu: self.is_plain() && i + 2 < self.widths.len(),
                     of_relu: relu && i > 0,
+                    adds: false,
                 };
                 // Gains and shifts follow a hidden layer.
                 end = layer.end() + norms * 2 * layer.outputs;
@@ -203,6 +242,7 @@ mod tests {
                     weights: 0,
                     relu: true,
                     of_relu: false,
+                    adds: false,
                 },
                 Layer {
                     inputs: 8,
@@ -210,6 +250,7 @@ mod tests {
                     weights: 264,
                     relu: false,
                     of_relu: true,
+                    adds: false,
                 }
             ]
         );
@@ -243,5 +284,26 @@ mod tests {
         assert_eq!(places(&norms[0]), (8, 8, 264, 404));
         assert_eq!(places(&norms[1]), (6, 8, 280 + 72, 420));
         assert_eq!(batch.running(), 32);
+    }
+
+    #[test]
+    fn a_skip_follows_the_last_layer_and_a_linear_head_has_none() {
+        let with = |widths: &[usize]| Architecture {
+            parts: Layers {
+                norm: Norm::BatchNorm,
+                skip: true,
+                ..Layers::default()
+            },
+            ..of(widths)
+        };
+        let head = with(&[30, 8, 2]);
+        let skip = head.skip().expect("has one");
+        assert_eq!((skip.inputs, skip.outputs, skip.weights), (32, 4, 316));
+        assert_eq!((skip.bias(), skip.end()), (316 + 128, 316 + 128));
+        assert_eq!(head.parameters(), skip.end() as u64);
+        assert_eq!(head.norms()[0].running, skip.end());
+        assert_eq!(head.operations(), 2.0 * (240.0 + 16.0 + 60.0));
+        let linear = with(&[30, 2]);
+        assert_eq!((linear.skip(), linear.parameters()), (None, 124 + 4));
     }
 }

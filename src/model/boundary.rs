@@ -78,16 +78,20 @@ impl Boundary {
             .await
     }
 
-    /// Computes the gradient from the counts of the step.
+    /// Computes the gradient from the counts of the step, `weight` times; with `onto` adds it to the one that is there.
     pub(crate) fn backward(
         &mut self,
         commands: &mut Commands,
+        weight: f32,
+        onto: bool,
         report_first: usize,
         report: &mut DeviceVec<u32>,
     ) {
         row_loss::learn(
             commands,
             self.pull,
+            weight,
+            onto,
             report_first,
             report,
             &mut self.gradient,

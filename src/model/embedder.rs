@@ -60,20 +60,30 @@ impl Embedder {
                     "\"{index}.weight\" has the shape ({outputs}, {inputs}): a layer of no width embeds nothing"
                 )));
             }
-            for (name, values, columns) in [
+            // The skip's own name has no number.
+            let skip = layer
+                .skip
+                .iter()
+                .map(|skip| ("skip.weight", skip, skip.len() / outputs));
+            let own = [
                 ("weight", &layer.weight, inputs),
                 ("bias", &layer.bias, outputs),
-            ] {
+            ];
+            for (name, values, columns) in own.into_iter().chain(skip) {
                 let most = f64::from(f32::MAX) / columns as f64;
                 let fine = |value: &f32| f64::from(*value).powi(2) < most;
                 if let Some(at) = values.iter().position(|value| !fine(value)) {
                     let (row, column) = (at / columns, at % columns);
                     let place = match name {
-                        "weight" => format!("[{row}, {column}]"),
-                        _ => format!("[{column}]"),
+                        "bias" => format!("[{column}]"),
+                        _ => format!("[{row}, {column}]"),
+                    };
+                    let name = match name {
+                        "skip.weight" => name.to_owned(),
+                        _ => format!("{index}.{name}"),
                     };
                     return Err(Error::Data(format!(
-                        "\"{index}.{name}\" holds {:e} at {place}, which cannot be computed with: the head is damaged, or its \
+                        "\"{name}\" holds {:e} at {place}, which cannot be computed with: the head is damaged, or its \
                          training went wrong",
                         values[at]
                     )));
@@ -96,10 +106,7 @@ impl Embedder {
         check_count("rows", rows)?;
         let memory = buffers(&architecture(head));
         memory.fits("embedding", room, ADVICE)?;
-        let weights = head
-            .iter()
-            .map(|layer| layer.shape[0] as f64 * layer.shape[1] as f64);
-        let operations = 2.0 * weights.sum::<f64>() * rows as f64;
+        let operations = architecture(head).operations() * rows as f64;
         let inputs = head.first().map_or(0, |layer| layer.shape[1]) as u64;
         let traffic_bytes = (rows as u64).saturating_mul(4 * inputs);
         Ok(Forecast {
@@ -221,6 +228,7 @@ fn architecture(head: &[LayerWeights]) -> Architecture {
         parts: Layers {
             norm: head[0].norm.as_ref().map_or(Norm::None, NormWeights::norm),
             activation: head[0].activation,
+            skip: head.last().is_some_and(|layer| layer.skip.is_some()),
         },
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct EmbeddingModel {
     layers: Vec<Layer>,
     /// The norms of the hidden layers, if they have norms.
     norms: Vec<NormLayer>,
+    /// The map of the input that is added to the output, if it has one.
+    skip: Option<Layer>,
     /// Tile shape of the matrix products.
     shape: Shape,
     parameters: DeviceVec<f32>,
@@ -88,6 +90,7 @@ impl EmbeddingModel {
             architecture: architecture.clone(),
             layers: architecture.layers(),
             norms: architecture.norms(),
+            skip: architecture.skip(),
             shape: Shape::of_device(engine.info()),
             parameters: workspace.take(label),
             dropout: 0.0,
@@ -172,34 +175,49 @@ impl EmbeddingModel {
                 padded[place..][..norm.width].copy_from_slice(values);
             }
         }
+        if let Some(layer) = &self.skip {
+            let skip = weights.last().and_then(|last| last.skip.as_ref());
+            let rows = skip
+                .expect("a head with a skip has its weights")
+                .chunks_exact(self.input_size());
+            let places = padded[layer.weights..layer.end()].chunks_exact_mut(layer.inputs);
+            for (place, row) in places.zip(rows) {
+                place[..row.len()].copy_from_slice(row);
+            }
+        }
         engine.upload(&mut self.parameters, 0, &padded).await
     }
 
-    /// Weights of torch's default initialization: uniform in +-1/sqrt(inputs), biases too.
+    /// Weights of torch's default initialization: uniform in +-1/sqrt(inputs), biases too. Those of a skip are drawn last.
     pub(crate) fn initial_weights(architecture: &Architecture, seed: u64) -> Vec<LayerWeights> {
         let mut rng = rng::stream(seed, "weights");
+        let mut draw = |inputs: usize, count: usize| -> Vec<f32> {
+            let bound = 1.0 / (inputs as f32).sqrt();
+            (0..count)
+                .map(|_| rng.random_range(-bound..bound))
+                .collect()
+        };
         let layer = |(i, pair): (usize, &[usize])| {
             let (inputs, outputs) = (pair[0], pair[1]);
-            let bound = 1.0 / (inputs as f32).sqrt();
-            let mut draw = |count| {
-                (0..count)
-                    .map(|_| rng.random_range(-bound..bound))
-                    .collect()
-            };
             LayerWeights {
                 index: architecture.index(i),
                 shape: [outputs, inputs],
-                weight: draw(outputs * inputs),
-                bias: draw(outputs),
+                weight: draw(inputs, outputs * inputs),
+                bias: draw(inputs, outputs),
                 norm: match i + 2 < architecture.widths.len() {
                     true => NormWeights::initial(architecture.parts.norm, outputs),
                     false => None,
                 },
                 activation: architecture.parts.activation,
+                skip: None,
             }
         };
         let widths = &architecture.widths;
-        widths.windows(2).enumerate().map(layer).collect()
+        let mut weights: Vec<LayerWeights> = widths.windows(2).enumerate().map(layer).collect();
+        if let Some(last) = weights.last_mut().filter(|_| architecture.has_skip()) {
+            last.skip = Some(draw(widths[0], last.shape[0] * widths[0]));
+        }
+        weights
     }
 
     /// Reads the weights back.
@@ -238,14 +256,23 @@ impl EmbeddingModel {
                 bias: padded[layer.bias()..][..outputs].to_vec(),
                 norm: self.norms.get(i).map(|norm| unpadded(norm, &padded)),
                 activation: self.architecture.parts.activation,
+                skip: None,
             }
         };
-        Ok(layers.map(unpad).collect())
+        let mut weights: Vec<LayerWeights> = layers.map(unpad).collect();
+        if let (Some(layer), Some(last)) = (&self.skip, weights.last_mut()) {
+            let inputs = self.input_size();
+            let rows = padded[layer.weights..layer.end()].chunks_exact(layer.inputs);
+            let rows = rows.take(last.shape[0]).flat_map(|row| &row[..inputs]);
+            last.skip = Some(rows.copied().collect());
+        }
+        Ok(weights)
     }
 
     /// Floats of the padded parameters that are learned.
     pub(crate) fn parameter_count(&self) -> usize {
-        self.layers.last().map_or(0, Layer::end)
+        let skip = self.skip.as_ref();
+        skip.or(self.layers.last()).map_or(0, Layer::end)
     }
 
     /// Floats of the padded parameters, running means and variances included.
@@ -271,6 +298,20 @@ impl EmbeddingModel {
     /// Columns of the features.
     pub(crate) fn input_size(&self) -> usize {
         self.architecture.widths.first().copied().unwrap_or(0)
+    }
+
+    /// Adds the map of the input to the outputs of the last layer, if there is one.
+    fn add_skip(
+        &self,
+        commands: &mut Commands,
+        count: usize,
+        input: Input<'_>,
+        output: &mut DeviceVec<f32>,
+    ) {
+        if let Some(skip) = &self.skip {
+            let (shape, parameters) = (self.shape, &self.parameters);
+            gemm::forward(commands, skip, shape, count, input, parameters, output);
+        }
     }
 
     /// Computes as many layers as there are outputs for these rows of a batch.
@@ -325,13 +366,10 @@ impl EmbeddingModel {
     /// Computes the embeddings of the first `rows` rows of a tile, not yet of unit length.
     pub(crate) fn embed(&self, commands: &mut Commands, rows: usize, tile: &mut Tile) {
         let Tile { input, outputs } = tile;
-        self.forward(
-            commands,
-            Mode::Eval,
-            &(0..rows),
-            Input::from(&*input),
-            outputs,
-        );
+        let input = Input::from(&*input);
+        self.forward(commands, Mode::Eval, &(0..rows), input, outputs);
+        let output = outputs.outputs.last_mut().expect("a model has an output");
+        self.add_skip(commands, rows, input, output);
     }
 
     /// Computes the unit-length embeddings of these `rows` of a training batch, and stores copies of them in the memory with the
@@ -356,18 +394,19 @@ impl EmbeddingModel {
         self.forward(commands, Mode::Train(step), &rows, input, hidden);
         let layer = self.layers.last().expect("a model has a layer");
         let (shape, parameters) = (self.shape, &self.parameters);
-        let input = match (hidden.outputs.last(), &bank.rows) {
-            (Some(x), StoredRows::F32(_)) => {
+        let (count, stride) = (rows.len(), layer.outputs);
+        let of_layer = match (hidden.outputs.last(), &bank.rows) {
+            (Some(x), StoredRows::F32(_)) if self.skip.is_none() => {
                 return embed::embed_and_store(
                     commands, layer, shape, rows, x, parameters, batch, first, slots, unit, norms,
                     bank, status,
                 );
             }
-            (Some(x), StoredRows::F16(_)) => Input::from(x),
+            (Some(x), _) => Input::from(x),
             (None, _) => input,
         };
-        gemm::forward(commands, layer, shape, rows.len(), input, parameters, unit);
-        let stride = layer.outputs;
+        gemm::forward(commands, layer, shape, count, of_layer, parameters, unit);
+        self.add_skip(commands, count, input, unit);
         normalize::store(
             commands, rows, stride, batch, first, slots, unit, norms, bank, status,
         );
@@ -420,12 +459,17 @@ impl EmbeddingModel {
             between,
         } = gradients;
         let (count, onto) = (rows.len(), rows.start > 0);
+        let last = OutputGradient {
+            values: embedding_gradient,
+            first: rows.start,
+        };
+        if let Some(skip) = &self.skip {
+            gemm::weight_gradient(
+                commands, skip, self.shape, count, input, last, onto, parameters, status,
+            );
+        }
         for (i, layer) in self.layers.iter().enumerate().rev() {
             let (before, after) = between.split_at_mut(i);
-            let last = OutputGradient {
-                values: embedding_gradient,
-                first: rows.start,
-            };
             let dy = after.first().map_or(last, OutputGradient::from);
             let Some(dx) = before.last_mut() else {
                 gemm::weight_gradient(

@@ -18,6 +18,9 @@ pub struct LayerWeights {
     pub norm: Option<NormWeights>,
     /// Function after it and its norm, if it is a hidden layer.
     pub activation: Activation,
+    /// Linear map of the head's input that is added to its outputs, `[outputs, inputs of the head]` row-major, if it is the last layer
+    /// of a head with a skip.
+    pub skip: Option<Vec<f32>>,
 }
 
 /// Weights of a layer norm or a batch norm on the host.
@@ -88,14 +91,19 @@ impl LayerWeights {
     /// Makes a layer that takes scaled features take the unscaled ones:
     /// `W (x - shift) scale + b = (W scale) x + (b - (W scale) shift)`.
     pub fn fold(&mut self, scaling: &Scaling) {
-        let rows = self.weight.chunks_exact_mut(scaling.shift.len());
-        for (row, bias) in rows.zip(&mut self.bias) {
-            let mut offset = 0.0;
-            for ((weight, shift), scale) in row.iter_mut().zip(&scaling.shift).zip(&scaling.scale) {
-                *weight *= scale;
-                offset += f64::from(*weight) * f64::from(*shift);
-            }
-            *bias = (f64::from(*bias) - offset) as f32;
+        fold(&mut self.weight, &mut self.bias, scaling);
+    }
+
+    /// Makes a head that takes scaled features take the unscaled ones: its first layer, and the skip, whose offset the last layer's
+    /// bias takes.
+    pub(crate) fn fold_head(head: &mut [Self], scaling: &Scaling) {
+        if let Some(first) = head.first_mut() {
+            first.fold(scaling);
+        }
+        if let Some(last) = head.last_mut()
+            && let Some(skip) = &mut last.skip
+        {
+            fold(skip, &mut last.bias, scaling);
         }
     }
 
@@ -104,5 +112,18 @@ impl LayerWeights {
         self.weight.resize(outputs * self.shape[1], 0.0);
         self.bias.resize(outputs, 0.0);
         self.shape[0] = outputs;
+    }
+}
+
+/// Makes a map of scaled features one of the unscaled ones; the bias takes what the shift adds up to.
+fn fold(weight: &mut [f32], bias: &mut [f32], scaling: &Scaling) {
+    let rows = weight.chunks_exact_mut(scaling.shift.len());
+    for (row, bias) in rows.zip(bias) {
+        let mut offset = 0.0;
+        for ((weight, shift), scale) in row.iter_mut().zip(&scaling.shift).zip(&scaling.scale) {
+            *weight *= scale;
+            offset += f64::from(*weight) * f64::from(*shift);
+        }
+        *bias = (f64::from(*bias) - offset) as f32;
     }
 }

@@ -4,6 +4,7 @@
 
 mod choices;
 mod layers;
+mod matryoshka;
 mod ranges;
 mod said;
 
@@ -13,6 +14,7 @@ use serde_json::{Map, Value};
 pub use choices::InitialWeights;
 pub use choices::{Split, Standardize};
 pub(crate) use layers::Layers;
+pub(crate) use matryoshka::{Level, Matryoshka};
 
 use crate::base::error::{Error, Result};
 use crate::base::order;
@@ -125,6 +127,8 @@ pub struct TrainConfig {
     pub miner_weights: bool,
     /// The loss that is minimized.
     pub loss: Loss,
+    /// Sizes to which embeddings are truncated, each with a loss of its own.
+    pub matryoshka: Matryoshka,
     /// The rule by which the weights follow the gradient.
     pub optimizer: Optimizer,
     /// Learning rates along the steps.
@@ -179,6 +183,7 @@ impl Default for TrainConfig {
             miner: Miner::default(),
             miner_weights: false,
             loss: Loss::default(),
+            matryoshka: Matryoshka::default(),
             optimizer: Optimizer::default(),
             schedule: Schedule::default(),
             clip_grad_norm: 0.0,

@@ -198,6 +198,14 @@ pub(super) fn settings(report: &RunReport) -> Vec<[String; 2]> {
     settings.into_iter().map(<[String; 2]>::from).collect()
 }
 
+/// Layers with a map of the input in PyTorch: the names of the weights stay.
+const WITH_SKIP: &str = "class WithSkip(torch.nn.Sequential):
+    def forward(self, rows):  # the last module is the map of the input that is added
+        *layers, skip = self
+        return torch.nn.Sequential(*layers)(rows) + skip(rows)
+
+";
+
 /// The head in PyTorch, from its safetensors file.
 fn in_pytorch(head: &Head) -> String {
     let activation = head.activation().class();
@@ -221,6 +229,18 @@ fn in_pytorch(head: &Head) -> String {
             modules += &between(layer);
         }
     }
+    let (class, kind, add) = match head.skip() {
+        None => ("", "torch.nn.Sequential", String::new()),
+        Some(_) => (
+            WITH_SKIP,
+            "WithSkip",
+            format!(
+                "head.add_module(\"skip\", torch.nn.Linear({}, {}, bias=False))\n",
+                head.inputs(),
+                head.dimensions()
+            ),
+        ),
+    };
     // Batch norm goes by its running means and variances.
     let eval = match head.norm() {
         Norm::BatchNorm => "head.eval()\n",
@@ -237,7 +257,7 @@ fn in_pytorch(head: &Head) -> String {
         ),
     };
     format!(
-        "{reads}import torch\nfrom safetensors.torch import load_file\n\nhead = torch.nn.Sequential({modules})\n\
+        "{reads}import torch\nfrom safetensors.torch import load_file\n\n{class}head = {kind}({modules})\n{add}\
          head.load_state_dict(load_file(\"head.safetensors\"))\n{eval}\
          rows = torch.rand(5, {inputs})  # yours: float32, unscaled, the columns in the order of the file\n\
          {fills}with torch.no_grad():\n    embeddings = torch.nn.functional.normalize(head(rows))"
@@ -253,7 +273,7 @@ fn network(head: &Head) -> String {
         .collect();
     let mut text = format!(
         "A network that maps rows of {inputs} features to embeddings of {dimensions} dimensions and length 1, in which rows of one \
-         class lie near each other. Linear layers with {} between them: {}. Rows go in as they are in the file; any scaling is \
+         class lie near each other. Linear layers with {} between them: {}{}. Rows go in as they are in the file; any scaling is \
          folded into the first layer.\n\n",
         match head.norm() {
             Norm::None => head.activation().class().to_owned(),
@@ -263,7 +283,11 @@ fn network(head: &Head) -> String {
                 head.activation().class()
             ),
         },
-        widths.join(" -> ")
+        widths.join(" -> "),
+        match head.skip() {
+            Some(_) => ", and a linear map of the row that is added to the output",
+            None => "",
+        }
     );
     if !head.filled.is_empty() {
         text += &format!(
@@ -294,6 +318,16 @@ fn tables(report: &RunReport) -> String {
 pub(super) fn card(results: &Results) -> Vec<u8> {
     let (report, head) = (&results.report, &results.head);
     let mut text = format!("# Embedding head\n\n{}", network(head));
+    if let [_, below @ ..] = &report.config.matryoshka.levels()[..]
+        && !below.is_empty()
+    {
+        let sizes: Vec<String> = below.iter().map(|level| level.dim.to_string()).collect();
+        text += &format!(
+            "The first {} numbers of an embedding, brought to length 1 anew, were trained as embeddings of their own (Matryoshka \
+             learning, Kusupati et al. 2022).\n\n",
+            sizes.join(" or ")
+        );
+    }
     if let Some(verdict) = &report.verdict {
         text += &format!("**{}**\n\n", markdown(verdict));
     }

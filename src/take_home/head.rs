@@ -1,5 +1,5 @@
 //! [`Head`]: trained layers and the columns that they take, as a safetensors file with the names of torch's
-//! `Sequential(Linear, ReLU, ..)`. Another activation than ReLU stands in its metadata, as does a norm.
+//! `Sequential(Linear, ReLU, ..)`. Another activation than ReLU stands in its metadata, as does a norm; a skip is `skip.weight`.
 
 use std::collections::BTreeMap;
 
@@ -24,6 +24,8 @@ const ACTIVATION: &str = "activation";
 const NORM: &str = "norm";
 /// End of the name of an array that torch writes beside batch norm, and that no embedding depends on.
 const TRACKED: &str = ".num_batches_tracked";
+/// Name of the map of the input that is added to the output.
+const SKIP: &str = "skip.weight";
 /// Metadata key of the values that are filled in, a JSON list of pairs.
 const FILLED: &str = "filled";
 
@@ -59,6 +61,11 @@ impl Head {
     pub(super) fn norm(&self) -> Norm {
         let first = self.layers.first().and_then(|layer| layer.norm.as_ref());
         first.map_or(Norm::None, NormWeights::norm)
+    }
+
+    /// Linear map of the input that is added to the output of the last layer, `[dimensions, inputs]`, if it has one.
+    pub(super) fn skip(&self) -> Option<&[f32]> {
+        self.layers.last().and_then(|layer| layer.skip.as_deref())
     }
 
     /// Metadata on the output vectors: that they are to be brought to unit length, their distance, and their dimensions. Never the
@@ -105,7 +112,9 @@ impl Head {
             });
             own.into_iter().chain(norm)
         });
-        write(tensors, &metadata)
+        let shape = vec![self.dimensions(), self.inputs()];
+        let skip = self.skip().map(|skip| (SKIP.to_owned(), shape, skip));
+        write(tensors.chain(skip), &metadata)
     }
 
     /// Reads a head from a safetensors file.
@@ -125,6 +134,7 @@ impl Head {
         let parts = Layers {
             activation: choice(text(ACTIVATION), ACTIVATION, &Activation::ALL).map_err(refuse)?,
             norm: choice(text(NORM), NORM, &Norm::ALL).map_err(refuse)?,
+            skip: tensors.names().contains(&SKIP),
         };
         let layers = layers(&tensors, parts).map_err(refuse)?;
         Embedder::check(&layers).map_err(|error| refuse(error.to_string()))?;
@@ -183,7 +193,7 @@ fn choice<T: DeserializeOwned + Default>(
 fn layers(tensors: &SafeTensors<'_>, parts: Layers) -> Result<Vec<LayerWeights>, String> {
     let names = tensors.names();
     let tracked = names.iter().filter(|name| name.ends_with(TRACKED)).count();
-    let count = tensors.len() - tracked;
+    let count = tensors.len() - tracked - usize::from(parts.skip);
     let (mut layers, mut taken): (Vec<LayerWeights>, usize) = (Vec::new(), 0);
     while taken < count {
         let index = match parts.norm {
@@ -202,7 +212,29 @@ fn layers(tensors: &SafeTensors<'_>, parts: Layers) -> Result<Vec<LayerWeights>,
         layer.activation = parts.activation;
         layers.push(layer);
     }
+    if parts.skip {
+        add_skip(tensors, &mut layers)?;
+    }
     Ok(layers)
+}
+
+/// Reads the map of the input into the last layer.
+fn add_skip(tensors: &SafeTensors<'_>, layers: &mut [LayerWeights]) -> Result<(), String> {
+    let inputs = layers.first().map_or(0, |first| first.shape[1]);
+    let [.., _, last] = layers else {
+        return Err(format!(
+            "there is a tensor \"{SKIP}\", and fewer than two layers: a map of the input stands beside hidden layers"
+        ));
+    };
+    let (shape, skip) = tensor(tensors, SKIP)?;
+    let expected = [last.shape[0], inputs];
+    if shape != expected {
+        return Err(format!(
+            "\"{SKIP}\" has the shape {shape:?}, expected {expected:?}: the outputs of the last layer, and the inputs of the first"
+        ));
+    }
+    last.skip = Some(skip);
+    Ok(())
 }
 
 /// The linear layer of this index, which follows another one.
@@ -345,6 +377,46 @@ pub(super) mod tests {
             let refused = Head::from_safetensors(&file).expect_err("is damaged");
             let part = "\"1.running_var\" holds -1e0 at [3]";
             assert!(refused.to_string().contains(part), "{refused}");
+        }
+    }
+
+    /// The same with a norm, and with a skip.
+    pub(crate) fn skipping(norm: Norm, activation: Activation) -> Head {
+        let mut head = with(norm, activation);
+        head.layers[1].skip = Some(vec![0.5, -1.0, 2.0, 0.25, 0.0, -0.5]);
+        head
+    }
+
+    #[test]
+    fn a_head_with_a_skip_comes_back_and_a_skip_of_another_shape_is_refused() {
+        let head = skipping(Norm::LayerNorm, Activation::Gelu);
+        let read = |head: &Head| {
+            let (name, bytes) = (
+                "head.safetensors".to_owned(),
+                head.to_safetensors(Distance::L2),
+            );
+            Head::from_safetensors(&NamedFile { name, bytes })
+        };
+        assert_eq!(read(&head).expect("reads"), head);
+        for (plant, part) in [
+            (
+                (|head| head.layers[1].skip = Some(vec![f32::NAN; 6])) as fn(&mut Head),
+                "\"skip.weight\" holds NaN at [0, 0]",
+            ),
+            (
+                |head| {
+                    head.layers[0] = std::mem::take(&mut head.layers[1]);
+                    head.layers.truncate(1);
+                    head.layers[0].index = 0;
+                    head.layers[0].skip = Some(vec![0.5; 8]);
+                },
+                "fewer than two layers",
+            ),
+        ] {
+            let mut head = head.clone();
+            plant(&mut head);
+            let refused = read(&head).expect_err("is damaged").to_string();
+            assert!(refused.contains(part), "{refused}");
         }
     }
 

@@ -249,7 +249,7 @@ impl Piece {
     ///
     /// # Errors
     /// [`Error::Data`] if a part is missing, or a file does not read back; [`Error::Config`] for a script of settings that PML has
-    /// no counterpart for.
+    /// no counterpart for, or a head that the modules of sentence-transformers cannot make up.
     pub fn files(self, results: &Results) -> Result<Vec<TakenFile>> {
         let files = self.made(results)?;
         files.iter().try_for_each(read_back::check)?;
@@ -269,7 +269,7 @@ impl Piece {
             Self::Zip => one("nearfar.zip", zip(results)?),
             Self::Safetensors => one(results::HEAD, head.to_safetensors(distance)),
             Self::Onnx => one("head.onnx", onnx::file(head, distance)),
-            Self::SentenceTransformers => Ok(sentence_transformers::files(head, distance)),
+            Self::SentenceTransformers => sentence_transformers::files(head, distance),
             Self::Linear => {
                 let linear = self.there(results.linear.as_ref(), "the run has no linear map")?;
                 one(results::LINEAR, linear.to_safetensors(distance))

@@ -6,7 +6,7 @@ use prost::Message;
 
 use super::head::Head;
 use crate::cpu::{Activation, Distance, Norm};
-use crate::model::layer_weights::NormWeights;
+use crate::model::layer_weights::{LayerWeights, NormWeights};
 
 /// Version of the operators: `Gemm` 13, `Relu` 14, `Erf` 13, `LayerNormalization` 17,
 /// `BatchNormalization` 15, `LpNormalization` 1, `IsNaN` 13, `IsInf` 10, `Or` 7, `Where` 16.
@@ -55,7 +55,7 @@ fn graph(head: &Head) -> Graph {
         rows.clone_from(&steps[steps.len() - 1].name);
         nodes.extend(steps);
     }
-    let last = head.layers.len().saturating_sub(1);
+    let (whole, last) = (rows.clone(), head.layers.len().saturating_sub(1));
     for (place, layer) in head.layers.iter().enumerate() {
         let index = layer.index;
         let [weight, bias] = ["weight", "bias"].map(|kind| format!("{index}.{kind}"));
@@ -67,6 +67,11 @@ fn graph(head: &Head) -> Graph {
             ..node("Gemm", index, &[&rows, &weight, &bias], &linear)
         });
         rows = linear;
+        if let Some((weight, sum)) = skip(head, layer, &whole, &rows) {
+            rows.clone_from(&sum.output[0]);
+            initializers.push(weight);
+            nodes.push(sum);
+        }
         if place < last {
             if let Some(own) = &layer.norm {
                 let (numbers, node) = norm(own, index + 1, &rows);
@@ -99,6 +104,18 @@ fn graph(head: &Head) -> Graph {
         input: vec![matrix(INPUT, head.inputs())],
         output: vec![matrix(OUTPUT, head.dimensions())],
     }
+}
+
+/// The node that adds the map of the head's `input` to the outputs of a layer, if it has one, and the map's weights.
+fn skip(head: &Head, layer: &LayerWeights, input: &str, outputs: &str) -> Option<(Tensor, Node)> {
+    let name = "skip.weight";
+    let weight = tensor(name, &[layer.shape[0], head.inputs()], layer.skip.as_ref()?);
+    let sum = Node {
+        attribute: vec![integer("transB", 1)],
+        name: "skip".to_owned(),
+        ..node("Gemm", layer.index, &[input, name, outputs], "skip.output")
+    };
+    Some((weight, sum))
 }
 
 /// The node of a norm of these rows, and its numbers.

@@ -51,6 +51,10 @@ pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
         ("EMBEDDING", python(config.embedding_size)),
         ("ACTIVATION", config.layers.activation.class().to_owned()),
         ("NORM", norm(config.layers.norm)),
+        (
+            "SKIP",
+            literal(&(config.layers.skip && !config.hidden_layers.is_empty()).into()),
+        ),
         ("DROPOUT", python(config.dropout)),
         ("SEED", python(config.seed)),
         ("STEPS", python(config.steps)),
@@ -128,6 +132,13 @@ fn norm(norm: Norm) -> String {
 
 /// Refuses settings that PML has no counterpart for.
 pub(super) fn check(config: &TrainConfig) -> Result<()> {
+    if !config.matryoshka.dims.is_empty() {
+        return Err(Error::Config(
+            "torchrun: PML has no loss over truncated embeddings (matryoshka.dims): no script is written for this run; \
+             sentence-transformers has its MatryoshkaLoss"
+                .to_owned(),
+        ));
+    }
     let is_mined = config.miner != Miner::None && is_mined(config);
     let (what, name) = if config.loss.pml().is_none() {
         ("loss", named(&config.loss))

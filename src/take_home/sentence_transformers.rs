@@ -1,6 +1,9 @@
 //! The head as a folder that `SentenceTransformer(path)` opens: a Dense module for each layer, with a
 //! `LayerNorm` where it has one, then Normalize. Batch norm is folded into the layer before it.
 //!
+//! A chain has no way round its modules. With a skip, each hidden module therefore carries the input along, as outputs of its own:
+//! `x = act(x) - act(-x)` for ReLU, and for GELU too, where `x P(x) + x P(-x) = x`. No layer norm can stand among them.
+//!
 //! The module names are those that every version of the library knows.
 
 use std::collections::BTreeMap;
@@ -9,7 +12,8 @@ use serde_json::{Value, json};
 
 use super::head::{self, Head};
 use super::{TakenFile, pretty};
-use crate::cpu::Distance;
+use crate::base::error::{Error, Result};
+use crate::cpu::{Distance, Norm};
 use crate::model::layer_weights::{LayerWeights, NormWeights};
 
 /// The folder's name among the files of a run.
@@ -40,7 +44,17 @@ embeddings = head({\"sentence_embedding\": rows})[\"sentence_embedding\"]  # of 
 ";
 
 /// The files of a head, in a folder of their own.
-pub(super) fn files(head: &Head, distance: Distance) -> Vec<TakenFile> {
+///
+/// # Errors
+/// [`Error::Config`] for a layer norm beside a skip, which no chain of modules makes.
+pub(super) fn files(head: &Head, distance: Distance) -> Result<Vec<TakenFile>> {
+    if head.skip().is_some() && head.norm() == Norm::LayerNorm {
+        return Err(Error::Config(
+            "sentence-transformers: no chain of its modules carries the input of a skip past a layer norm: take head.onnx or \
+             head.safetensors, or train with layers.norm none or batch-norm"
+                .to_owned(),
+        ));
+    }
     let mut files = vec![file("README.md", README.to_owned().into_bytes())];
     let (mut modules, last) = (Vec::new(), head.layers.len().saturating_sub(1));
     let mut module = |kind: &str| {
@@ -54,7 +68,8 @@ pub(super) fn files(head: &Head, distance: Distance) -> Vec<TakenFile> {
         }));
         path
     };
-    for (place, layer) in head.layers.iter().enumerate() {
+    let carried = carrying(head);
+    for (place, layer) in carried.as_ref().unwrap_or(&head.layers).iter().enumerate() {
         let activation = match place == last {
             true => IDENTITY.to_owned(),
             false => format!("torch.nn.modules.activation.{}", layer.activation.class()),
@@ -83,7 +98,59 @@ pub(super) fn files(head: &Head, distance: Distance) -> Vec<TakenFile> {
     };
     let config = json!({ "model_type": "SentenceTransformer", "similarity_fn_name": similarity });
     files.push(file("config_sentence_transformers.json", pretty(&config)));
-    files
+    Ok(files)
+}
+
+/// The layers of a head with a skip, without norms: hidden ones carry the input along, behind their own outputs. `None` of a head
+/// without a skip.
+fn carrying(head: &Head) -> Option<Vec<LayerWeights>> {
+    let skip = head.skip()?;
+    let (inputs, last) = (head.inputs(), head.layers.len() - 1);
+    let carry = |(place, layer): (usize, &LayerWeights)| {
+        let layer = match layer.norm.as_ref().map(|norm| (norm, &norm.running)) {
+            Some((norm, Some([means, variances]))) => folded(layer, norm, means, variances),
+            _ => layer.clone(),
+        };
+        let [outputs, own] = layer.shape;
+        let taken = own + if place > 0 { 2 * inputs } else { 0 };
+        let mut rows: Vec<Vec<f32>> = layer
+            .weight
+            .chunks_exact(own)
+            .map(<[f32]>::to_vec)
+            .collect();
+        let mut bias = layer.bias.clone();
+        if place < last {
+            // The input, then the input turned round: of the rows, or of the two parts of them that come along.
+            rows.extend((0..2 * inputs).map(|i| {
+                let (column, sign) = (i % inputs, if i < inputs { 1.0 } else { -1.0 });
+                let mut row = vec![0.0; taken];
+                let first = if place > 0 { own } else { 0 };
+                row[first + column] = sign;
+                if place > 0 {
+                    row[first + inputs + column] = -sign;
+                }
+                row
+            }));
+            bias.resize(outputs + 2 * inputs, 0.0);
+        } else {
+            for (row, skip) in rows.iter_mut().zip(skip.chunks_exact(inputs)) {
+                row.extend(skip);
+                row.extend(skip.iter().map(|weight| -weight));
+            }
+        }
+        for row in &mut rows {
+            row.resize(taken, 0.0);
+        }
+        LayerWeights {
+            shape: [rows.len(), taken],
+            weight: rows.concat(),
+            bias,
+            norm: None,
+            skip: None,
+            ..layer
+        }
+    };
+    Some(head.layers.iter().enumerate().map(carry).collect())
 }
 
 /// The files of a Dense module: a linear layer and what follows it.
@@ -193,13 +260,13 @@ fn file(path: &str, bytes: Vec<u8>) -> TakenFile {
 
 #[cfg(test)]
 mod tests {
-    use super::super::head::tests::{small, with};
+    use super::super::head::tests::{skipping, small, with};
     use super::*;
-    use crate::cpu::{Activation, Norm};
+    use crate::cpu::Activation;
 
     #[test]
     fn each_layer_is_a_dense_module_and_the_last_one_normalizes() {
-        let files = files(&small(), Distance::Cosine);
+        let files = files(&small(), Distance::Cosine).expect("are made");
         let text = |path: &str| {
             let path = format!("{FOLDER}/{path}");
             let file = files.iter().find(|file| file.path == path).expect("there");
@@ -231,7 +298,46 @@ mod tests {
         );
         let names = names();
         let layer_norm = with(Norm::LayerNorm, Activation::Gelu);
-        let files = [files, super::files(&layer_norm, Distance::Cosine)].concat();
+        let of_norm = super::files(&layer_norm, Distance::Cosine).expect("are made");
+        let files = [files, of_norm].concat();
         assert!(files.iter().all(|file| names.contains(&file.path)));
+    }
+
+    #[test]
+    fn hidden_modules_carry_the_input_of_a_skip_and_a_layer_norm_beside_it_is_refused() {
+        let head = skipping(Norm::None, Activation::Relu);
+        let layers = carrying(&head).expect("has a skip");
+        assert_eq!(
+            layers.iter().map(|layer| layer.shape).collect::<Vec<_>>(),
+            [[10, 3], [2, 10]]
+        );
+        let through = |layers: &[LayerWeights], x: &[f32]| {
+            let (mut rows, mut own) = (x.to_vec(), Vec::new());
+            for (place, layer) in layers.iter().enumerate() {
+                let weights = layer.weight.chunks_exact(layer.shape[1]);
+                let sums = weights.zip(&layer.bias).map(|(weights, bias)| {
+                    bias + weights.iter().zip(&rows).map(|(w, x)| w * x).sum::<f32>()
+                });
+                own = sums.collect();
+                if place + 1 < layers.len() {
+                    own.iter_mut().for_each(|y| *y = y.max(0.0));
+                }
+                rows.clone_from(&own);
+            }
+            own
+        };
+        let x = [1.5, -2.0, 0.25];
+        let skip = head.skip().expect("has one").chunks_exact(3);
+        let beside = skip.map(|row| row.iter().zip(&x).map(|(s, x)| s * x).sum::<f32>());
+        let sums = through(&head.layers, &x).into_iter().zip(beside);
+        let expected: Vec<f32> = sums.map(|(y, s)| y + s).collect();
+        assert_eq!(through(&layers, &x), expected);
+        let refused = files(&skipping(Norm::LayerNorm, Activation::Relu), Distance::L2);
+        assert!(
+            refused
+                .expect_err("is refused")
+                .to_string()
+                .contains("take head.onnx")
+        );
     }
 }

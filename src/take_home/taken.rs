@@ -151,6 +151,7 @@ impl Taken {
             arrays.extend([cast_slice(&layer.weight), cast_slice(&layer.bias)]);
             let norm = layer.norm.iter().flat_map(NormWeights::named);
             arrays.extend(norm.map(|(_, values)| cast_slice::<_, u8>(values)));
+            arrays.extend(layer.skip.as_deref().map(cast_slice::<_, u8>));
         }
         if let Some(memory) = &self.memory {
             let numbers = [&memory.labels, &memory.rows, &memory.ages];
@@ -265,6 +266,8 @@ impl Arrays {
                 norm: NormWeights::read(norm, |_| Ok::<_, Infallible>(self.next()))
                     .unwrap_or_else(|none| match none {}),
                 activation: parts.activation,
+                skip: (parts.skip && !layers.is_empty() && named.peek().is_none())
+                    .then(|| self.next()),
             });
         }
         layers

@@ -41,6 +41,7 @@ GROUP = @GROUP@
 HIDDEN, EMBEDDING, DROPOUT = @HIDDEN@, @EMBEDDING@, @DROPOUT@
 # The norm of each hidden layer, before its activation.
 NORM = @NORM@
+SKIP = @SKIP@
 @EARLY_STOP@SEED, STEPS, BATCH = @SEED@, @STEPS@, @BATCH@
 # The learning rates of the head and, with what differs there, of the loss's own parameters; the most that all gradients together may measure.
 LR, LOSS_GROUP, CLIP = @LR@, @LOSS_GROUP@, @CLIP@
@@ -227,13 +228,24 @@ def read(path, labels, features, beside):
     return rows, [str(name) for name in names], beside
 
 
+class WithSkip(torch.nn.Sequential):
+    """Layers, and after them a linear map of the input, which is added to their output."""
+
+    def forward(self, rows):
+        *layers, skip = self
+        return torch.nn.Sequential(*layers)(rows) + skip(rows)
+
+
 def layers(inputs):
     widths = [inputs, *HIDDEN]
     # One module, so that the names of the weights stay.
     activation = lambda: torch.nn.Sequential(torch.nn.@ACTIVATION@(), torch.nn.Dropout(DROPOUT))
     norm = lambda width: [NORM(width)] if NORM else []
     hidden = [layer for pair in zip(widths, widths[1:]) for layer in (torch.nn.Linear(*pair), *norm(pair[1]), activation())]
-    return torch.nn.Sequential(*hidden, torch.nn.Linear(widths[-1], EMBEDDING))
+    model = (WithSkip if SKIP else torch.nn.Sequential)(*hidden, torch.nn.Linear(widths[-1], EMBEDDING))
+    if SKIP:
+        model.add_module("skip", torch.nn.Linear(inputs, EMBEDDING, bias=False))
+    return model
 
 
 def says_nothing(spread, reach):
@@ -251,14 +263,16 @@ def says_nothing(spread, reach):
 
 @torch.no_grad()
 def fold(model, shift, scale, back=False):
-    """Makes the first layer follow on rows as they are in the file, or with `back` on scaled ones."""
-    first, shift, scale = model[0], shift.to(model[0].weight), scale.to(model[0].weight)
-    if back:
-        first.bias += first.weight @ shift
-        first.weight /= torch.where(scale == 0, 1, scale)
-    else:
-        first.weight *= scale
-        first.bias -= first.weight @ shift
+    """Makes the first layer and the skip follow on rows as they are in the file, or with `back` on scaled ones."""
+    shift, scale = shift.to(model[0].weight), scale.to(model[0].weight)
+    maps = [(model[0].weight, model[0].bias)] + [(model.skip.weight, model[-2].bias)] * SKIP
+    for weight, bias in maps:
+        if back:
+            bias += weight @ shift
+            weight /= torch.where(scale == 0, 1, scale)
+        else:
+            weight *= scale
+            bias -= weight @ shift
 
 
 @torch.no_grad()

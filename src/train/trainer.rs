@@ -7,6 +7,7 @@ mod hardest;
 mod kept;
 mod largest;
 mod memory;
+mod mined;
 mod neighbours;
 mod outlook;
 mod pairs;
@@ -18,6 +19,7 @@ mod sizes;
 mod step;
 mod stored;
 mod threshold;
+mod truncated;
 
 use std::rc::Rc;
 
@@ -49,7 +51,7 @@ use crate::model::embedding_model::EmbeddingModel;
 use crate::model::features::FeatureStore;
 use crate::model::proxies::Proxies;
 use crate::model::scaling::{Decision, Scaling, ScalingKind};
-use crate::rules::config::{InitialWeights, TrainConfig};
+use crate::rules::config::{InitialWeights, Level, TrainConfig};
 use crate::rules::miners::MiningCounts;
 use crate::rules::mining_rule::MiningRule;
 use crate::search::evaluation::Evaluator;
@@ -354,7 +356,7 @@ impl Trainer {
         };
         slices.collect().await?;
         let picked = picked.map(|picked| slices.take(picked));
-        let words = drawn.len() * self.setup.sizes.report_words();
+        let words = drawn.len() * self.setup.sizes.step_words();
         let mut report: Vec<u32> = Vec::with_capacity(words + PAIRS);
         for part in reports {
             // The histogram of pairs is after the reports of the last part alone.
@@ -382,7 +384,7 @@ impl Trainer {
             steps_per_upload,
             ..
         } = self.setup.sizes;
-        let (steps, words) = (numbers.len() / batch, self.setup.sizes.report_words());
+        let (steps, words) = (numbers.len() / batch, self.setup.sizes.step_words());
         let mut drawn = Vec::with_capacity(steps);
         let mut reports = Vec::new();
         for numbers in numbers.chunks(steps_per_upload * batch) {
@@ -430,7 +432,7 @@ impl Trainer {
     /// Reads the reports of the steps; stops at the first that was not finite.
     fn read_reports(&mut self, words: &[u32], drawn: &[Drawn]) -> Result<Vec<StepReport>> {
         let Sizes { anchors, .. } = self.setup.sizes;
-        let of_a_step = self.setup.sizes.report_words();
+        let of_a_step = self.setup.sizes.step_words();
         (self.pairs, self.last, self.picked) = (None, None, None);
         let mut reports = Vec::with_capacity(drawn.len());
         for (words, drawn) in words.chunks_exact(of_a_step).zip(drawn) {
@@ -446,7 +448,7 @@ impl Trainer {
                 break;
             }
             let mining = self.rule.counts(&self.config.miner, words, anchors);
-            let loss = self.config.loss.read(words, &mining, self.rule.path());
+            let loss = self.read_loss(words, &mining);
             self.step += 1;
             reports.push(StepReport {
                 step: self.step,
@@ -464,6 +466,20 @@ impl Trainer {
             self.last = Some(self.last_step(drawn.len(), last));
         }
         Ok(reports)
+    }
+
+    /// The loss in the reports of a step, of which the first has these counts: that of each size, weighed, if there are sizes.
+    fn read_loss(&self, words: &[u32], first: &MiningCounts) -> f64 {
+        let (loss, path, sizes) = (&self.config.loss, self.rule.path(), &self.setup.sizes);
+        let reports = words.chunks_exact(sizes.report_words());
+        let of_level = |(level, report): (&Level, &[u32])| {
+            let counts = self.rule.counts(&self.config.miner, report, sizes.anchors);
+            f64::from(level.weight) * loss.read(report, &counts, path)
+        };
+        match sizes.levels.is_empty() {
+            true => loss.read(words, first, path),
+            false => sizes.levels.iter().zip(reports).map(of_level).sum(),
+        }
     }
 
     /// Forgets the rows of the memory, as PML's `reset_queue` does: the next batch finds its own stored copies there. The triplets

@@ -1,4 +1,4 @@
-"""Writes layers.json: ten training steps of heads with every activation and norm that Nearfar has beside the default.
+"""Writes layers.json: ten training steps of heads with every activation, norm and skip that Nearfar has beside the default.
 
 The traces have the form of proxy_trace.json, with the parts of the layers as in settings.
 
@@ -25,6 +25,10 @@ CASES = [
     dict(name="batch norm, SGD", **PAIRS, hidden=[14], layers=dict(norm="batch-norm"), rate=0.1, optimizer=SGD, seed=221),
     dict(name="batch norm, GELU, three hidden layers, memory", **PAIRS, hidden=[16, 13, 10], memory=48, layers=GELU | dict(norm="batch-norm"), optimizer=ADAM, seed=222),
     dict(name="batch norm, weight decay, clipped", **PROXIES, hidden=[9, 12], layers=dict(norm="batch-norm"), optimizer=ADAMW, clip_grad_norm=20.0, seed=223),
+    dict(name="skip", **PAIRS, hidden=[14], layers=dict(skip=True), seed=231),
+    dict(name="skip, GELU, three hidden layers, memory", **PAIRS, hidden=[16, 13, 10], memory=48, layers=GELU | dict(skip=True), seed=232),
+    dict(name="skip, layer norm, weight decay, clipped", **PROXIES, hidden=[9, 12], layers=dict(norm="layer-norm", skip=True), optimizer=ADAMW, clip_grad_norm=20.0, seed=233),
+    dict(name="skip, batch norm, SGD", **PAIRS, hidden=[14], layers=dict(norm="batch-norm", skip=True), rate=0.1, optimizer=SGD, seed=234),
 ]
 
 if __name__ == "__main__":

@@ -114,6 +114,14 @@ def nearest(case, loss, embedded, pairs, known, labels):
     return own[a.unique()].min()
 
 
+class WithSkip(torch.nn.Sequential):
+    """Layers, and after them a linear map of the input, which is added to their output."""
+
+    def forward(self, rows):
+        *layers, skip = self
+        return torch.nn.Sequential(*layers)(rows) + skip(rows)
+
+
 def run(case, dtype, features, labels):
     torch.set_default_dtype(dtype)
     rng = np.random.default_rng(case["seed"])
@@ -125,6 +133,9 @@ def run(case, dtype, features, labels):
     normalizers = [NORMS[parts["norm"]](width) if parts.get("norm") else None for width in widths[1:-1]]
     hidden = [[layer, *filter(None, [norm]), activation()] for layer, norm in zip(layers, normalizers)]
     net = torch.nn.Sequential(*[module for modules in hidden for module in modules], layers[-1])
+    if parts.get("skip"):
+        net = WithSkip(*net)
+        net.add_module("skip", torch.nn.Linear(FEATURES, EMBEDDING, bias=False))
     with torch.no_grad():
         for parameter in net.parameters():
             bound = parameter.shape[-1] ** -0.5 if parameter.ndim == 2 else 0.2
@@ -138,6 +149,7 @@ def run(case, dtype, features, labels):
         dict(index=list(net).index(m), shape=list(m.weight.shape), weight=shown(m.weight.detach()), bias=shown(m.bias.detach()), **norm_of(norm, shown))
         for m, norm in zip(layers, [*normalizers, None])
     ]
+    skip = lambda shown: dict(skip=shown(net.skip.weight.detach())) if parts.get("skip") else {}
     kind, parameter = LOSSES[case["loss"]["name"]]
     arguments = {key: value for key, value in case["loss"].items() if key != "name"}
     if parameter:
@@ -173,7 +185,7 @@ def run(case, dtype, features, labels):
         proxy_rate=case.get("proxy_rate"),
         beta_rate=case.get("beta_rate"),
         weighed="weighed" in case["name"],
-        start=weights(text),
+        start=[*weights(text)[:-1], weights(text)[-1] | skip(text)],
         proxies_start=proxies(text),
         steps=[],
     )
@@ -199,7 +211,7 @@ def run(case, dtype, features, labels):
         bends = [i for i, module in enumerate(net) if isinstance(module, torch.nn.ReLU)]
         # Not of a copy of batch norm, whose running means every pass moves.
         through, at_bends = x, []
-        for i, module in enumerate(net):
+        for i, module in enumerate(layer for name, layer in net.named_children() if name != "skip"):
             if i in bends:
                 at_bends.append(through.abs().min().item())
             if isinstance(module, torch.nn.BatchNorm1d):
@@ -217,7 +229,7 @@ def run(case, dtype, features, labels):
             schedule.step()
         mined = None if parameter or case["loss"]["name"] in ("nca", "margin") else len(pairs[0]) + len(pairs[2])
         out["steps"].append(dict(rows=rows.tolist(), loss=value.item(), mined=mined))
-    out["end"] = weights(digits)
+    out["end"] = [*weights(digits)[:-1], weights(digits)[-1] | skip(digits)]
     out["proxies_end"] = proxies(digits)
     out["beta_end"] = inner.beta.item() if "beta_rate" in case else None
     if norms:

@@ -51,6 +51,7 @@ impl<'a> Case<'a> {
             weights: 8,
             relu: false,
             of_relu: true,
+            adds: false,
         };
         let mut parameters = vec![f32::NAN; 8];
         parameters.extend(random_rows(&mut rng, outputs, inputs));

@@ -44,6 +44,7 @@ fn cases() -> impl Iterator<Item = Case> {
                 weights: 8,
                 relu,
                 of_relu: !relu,
+                adds: false,
             };
             let mut parameters = vec![f32::NAN; 8];
             parameters.extend(random_rows(&mut rng, outputs, inputs));
@@ -107,6 +108,77 @@ fn forward_multiplies_adds_the_bias_and_clips() {
                 assert_close("y", &y, &expected, TOLERANCE);
                 // Every shape, and rows at other places: the same bits.
                 assert_eq!(*first.get_or_insert_with(|| y.clone()), y, "{shape:?}");
+            }
+        }
+    }
+}
+
+/// Adds to what is there in place of a bias, and has no gradient of one: what follows its weights stays as it is.
+#[test]
+fn a_layer_that_adds_goes_on_from_what_is_there_and_has_no_bias() {
+    for engine in engines() {
+        for case in cases() {
+            let layer = Layer {
+                relu: false,
+                of_relu: false,
+                adds: true,
+                ..case.layer
+            };
+            let (rows, end) = (case.rows, layer.end());
+            assert_eq!(end + layer.outputs, case.layer.end());
+            let before = random_rows(&mut rng(77), rows, layer.outputs);
+            let mut unbiased = case.parameters.clone();
+            unbiased[end..].fill(0.0);
+            let plain = Layer {
+                relu: false,
+                ..case.layer
+            };
+            let mut expected = reference::mlp(&[plain], &to_f64(&unbiased), &to_f64(&case.x));
+            for (y, before) in expected.iter_mut().zip(&before) {
+                *y += f64::from(*before);
+            }
+            let [dw, _] = gradients(&case);
+            let (x, dy) = (vector(&engine, &case.x, 0), vector(&engine, &case.dy, 0));
+            // A bias that were read would be no number.
+            unbiased[end..].fill(f32::NAN);
+            let parameters = vector(&engine, &unbiased, 0);
+            let mut first: Option<Vec<f32>> = None;
+            for shape in Shape::ALL {
+                let mut y = vector(&engine, &before, 0);
+                let mut slopes = vector(&engine, &vec![9.0; case.layer.end()], 0);
+                let mut status = vector(&engine, &[0u32], 0);
+                let mut commands = engine.commands();
+                let input = Input::from(&x);
+                forward(
+                    &mut commands,
+                    &layer,
+                    shape,
+                    rows,
+                    input,
+                    &parameters,
+                    &mut y,
+                );
+                let (dy, status_of) = (OutputGradient::from(&dy), &mut status);
+                weight_gradient(
+                    &mut commands,
+                    &layer,
+                    shape,
+                    rows,
+                    input,
+                    dy,
+                    false,
+                    &mut slopes,
+                    status_of,
+                );
+                engine.submit(commands);
+                let y = read(&engine, &y, expected.len());
+                assert_close("y", &y, &expected, TOLERANCE);
+                assert_eq!(*first.get_or_insert_with(|| y.clone()), y, "{shape:?}");
+                let slopes = read(&engine, &slopes, case.layer.end());
+                let own = &slopes[layer.weights..end];
+                assert_close("dW", own, &dw[..own.len()], TOLERANCE * 4.0);
+                assert!(slopes[end..].iter().all(|value| *value == 9.0), "{shape:?}");
+                assert_eq!(read(&engine, &status, 1), [0]);
             }
         }
     }
@@ -220,6 +292,7 @@ fn gradients_of_whole_segments_of_rows_add_up_to_the_same_bits() {
                 weights: 4,
                 relu: false,
                 of_relu: true,
+                adds: false,
             };
             let x = random_rows(&mut rng, rows, inputs);
             let all_x = vector(&engine, &x, 0);
@@ -305,6 +378,7 @@ fn a_gradient_that_is_huge_infinite_or_no_number_sets_the_status() {
         weights: 0,
         relu: false,
         of_relu: true,
+        adds: false,
     };
     let kinds = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -2e18];
     for engine in engines() {

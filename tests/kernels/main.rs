@@ -31,5 +31,6 @@ mod tile;
 mod triplet_loss;
 mod triplet_margin;
 mod triplets;
+mod truncate;
 #[path = "../../build/wgsl.rs"]
 mod wgsl;

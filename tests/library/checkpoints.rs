@@ -28,7 +28,7 @@ const SMALL: [&str; 9] = [
 ];
 
 /// Runs that hold every kind of state at least once.
-const CASES: [(&str, &[&str]); 27] = [
+const CASES: [(&str, &[&str]); 30] = [
     ("ranks with memory", &[]),
     (
         "a memory that begins later, m rows of a class",
@@ -107,6 +107,22 @@ const CASES: [(&str, &[&str]); 27] = [
         ],
     ),
     ("GELU", &["hidden_layers=[32,16]", "layers.activation=gelu"]),
+    (
+        "sizes with a memory",
+        &["embedding_size=12", "matryoshka.dims=[12,6,3]"],
+    ),
+    (
+        "sizes with proxies",
+        &[
+            "embedding_size=12",
+            "matryoshka.dims=[12,6,3]",
+            "loss.name=proxy-anchor",
+        ],
+    ),
+    (
+        "a skip from the linear map",
+        &["layers.skip=true", "initial_weights=lda"],
+    ),
     (
         "six hidden layers, dropout",
         &["hidden_layers=[16,12,12,9,8,12]", "dropout=0.1"],

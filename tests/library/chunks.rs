@@ -21,7 +21,12 @@ const LARGE: [&str; 4] = [
 ];
 
 /// A loss of each kind, with and without a memory, and what a hidden layer and the memory may have.
-const CASES: [(&str, &[&str]); 11] = [
+const CASES: [(&str, &[&str]); 13] = [
+    ("sizes with a memory", &["matryoshka.dims=[12,6,3]"]),
+    (
+        "a skip",
+        &["layers.skip=true", "layers.norm=layer-norm", "dropout=0.1"],
+    ),
     ("triplets with a memory", &[]),
     ("a memory in half precision", &["memory_precision=f16"]),
     ("features in half precision", &["feature_precision=f16"]),

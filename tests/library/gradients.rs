@@ -62,7 +62,7 @@ fn row_losses(
     (loss / active.max(1) as f64, active)
 }
 
-const CASES: [Case; 20] = [
+const CASES: [Case; 22] = [
     Case {
         sets: &["hidden_layers=[]"],
         kind: Kind::Semihard,
@@ -215,6 +215,23 @@ const CASES: [Case; 20] = [
         kind: Kind::Unmined,
         memory: 0,
     },
+    Case {
+        sets: &["hidden_layers=[7,6]", "layers.skip=true", "miner.name=none"],
+        kind: Kind::Unmined,
+        memory: 16,
+    },
+    Case {
+        sets: &[
+            "hidden_layers=[16]",
+            "layers.skip=true",
+            "layers.norm=batch-norm",
+            "layers.activation=gelu",
+            "dropout=0.4",
+            "miner.name=none",
+        ],
+        kind: Kind::Unmined,
+        memory: 0,
+    },
 ];
 
 fn dataset() -> Rc<Dataset> {
@@ -243,6 +260,7 @@ fn flatten(weights: &[LayerWeights]) -> (Vec<Layer>, Vec<f64>) {
             weights: flat.len(),
             relu: false,
             of_relu: i > 0,
+            adds: false,
         });
         flat.extend(to_f64(&layer.weight));
         flat.extend(to_f64(&layer.bias));
@@ -250,6 +268,7 @@ fn flatten(weights: &[LayerWeights]) -> (Vec<Layer>, Vec<f64>) {
             flat.extend(to_f64(&norm.weight));
             flat.extend(to_f64(&norm.bias));
         }
+        flat.extend(to_f64(layer.skip.as_deref().unwrap_or_default()));
     }
     (layers, flat)
 }
@@ -289,8 +308,8 @@ async fn check(engine: Engine, case: &Case) {
             .flat_map(|row| &features[*row as usize * FEATURES..][..FEATURES])
             .copied()
             .collect();
+        let (input, flat) = (rows.clone(), flat.unwrap_or(&own));
         for (i, layer) in layers.iter().enumerate() {
-            let flat = flat.unwrap_or(&own);
             rows = reference::mlp(std::slice::from_ref(layer), flat, &rows);
             if let Some(norm) = &weights[i].norm {
                 let width = layer.outputs;
@@ -309,6 +328,13 @@ async fn check(engine: Engine, case: &Case) {
                     Activation::Gelu => reference::gelu(x),
                 };
                 rows.iter_mut().for_each(|x| *x = activated(*x));
+            }
+            if weights[i].skip.is_some() {
+                let skip = flat[layer.end()..].chunks_exact(FEATURES);
+                let skip: Vec<&[f64]> = skip.collect();
+                let inputs = input.chunks_exact(FEATURES);
+                let sums = inputs.flat_map(|x| skip.iter().map(|row| reference::dot(row, x)));
+                rows.iter_mut().zip(sums).for_each(|(y, sum)| *y += sum);
             }
             let Some(dropped) = trainer.dropped(i, step) else {
                 continue;

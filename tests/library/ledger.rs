@@ -188,6 +188,8 @@ fn by_chance(rng: &mut Rng) -> Vec<String> {
         ("optimizer.name", &["adam", "adamw", "sgd"]),
         ("schedule.name", &["constant", "one-cycle", "step"]),
         ("clip_grad_norm", &["0", "1"]),
+        ("layers.skip", &["true", "false"]),
+        ("matryoshka.dims", &["[]", "[2]", "[6,4]", "[33,8,3]"]),
     ] {
         sets.push(format!("{key}={}", one(values)));
     }

@@ -57,6 +57,7 @@ struct Layer {
     bias: Vec<f32>,
     #[serde(default)]
     norm: Option<Norm>,
+    skip: Option<Vec<f32>>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -260,6 +261,7 @@ struct Kind {
     schedule: Option<serde_json::Value>,
     clip_grad_norm: Option<f64>,
     layers: Option<serde_json::Value>,
+    matryoshka: Option<serde_json::Value>,
 }
 
 fn kinds() -> Kinds {
@@ -293,6 +295,7 @@ fn difference_of(engine: Engine, all: &Kinds, trace: &Kind) -> f64 {
         "validation_fraction": 0.0,
         "hidden_layers": trace.hidden,
         "layers": trace.layers.clone().unwrap_or_else(|| serde_json::json!({})),
+        "matryoshka": trace.matryoshka.clone().unwrap_or_else(|| serde_json::json!({})),
         "embedding_size": trace.embedding,
         "batch_size": trace.batch,
         "memory_size": trace.memory,
@@ -312,6 +315,7 @@ fn difference_of(engine: Engine, all: &Kinds, trace: &Kind) -> f64 {
             shape: layer.shape,
             weight: layer.weight.clone(),
             bias: layer.bias.clone(),
+            skip: layer.skip.clone(),
             ..LayerWeights::default()
         };
         layers.iter().map(one).collect()
@@ -343,16 +347,24 @@ fn difference_of(engine: Engine, all: &Kinds, trace: &Kind) -> f64 {
                 return f64::INFINITY;
             }
         }
+        let end = trainer.weights().await.expect("reads");
+        let mut ends = end.iter().zip(&trace.end);
+        if ends.any(|(found, expected)| found.skip.is_some() != expected.skip.is_some()) {
+            return f64::INFINITY;
+        }
         let mut far = |found: &[f32], expected: &[f32]| {
             assert_eq!(found.len(), expected.len());
             for (a, e) in found.iter().zip(expected) {
                 worst = worst.max(f64::from((a - e).abs()));
             }
         };
-        let end = trainer.weights().await.expect("reads");
         for (found, expected) in end.iter().zip(weights(&trace.end)) {
             far(&found.weight, &expected.weight);
             far(&found.bias, &expected.bias);
+            far(
+                found.skip.as_deref().unwrap_or_default(),
+                expected.skip.as_deref().unwrap_or_default(),
+            );
         }
         let norms = end.iter().zip(&trace.end);
         for (found, expected) in norms.filter_map(|(a, b)| a.norm.as_ref().zip(b.norm.as_ref())) {
@@ -574,7 +586,7 @@ fn layers() -> Kinds {
 #[test]
 fn ten_steps_of_every_part_of_a_head_equal_torch() {
     let all = layers();
-    assert_eq!(all.traces.len(), 9);
+    assert_eq!(all.traces.len(), 13);
     for trace in &all.traces {
         for engine in engines() {
             let on = engine.info().engine.clone();
@@ -603,6 +615,65 @@ fn planted_faults_in_the_parts_of_a_head_are_rejected() {
                 "{}: without {part}: {worst}",
                 trace.name
             );
+        }
+    }
+}
+
+/// Traces of losses over embeddings of several sizes, in the same format, by `tests/golden/matryoshka.py`.
+fn matryoshka() -> Kinds {
+    serde_json::from_str(include_str!("../golden/matryoshka.json")).expect("the script wrote it")
+}
+
+#[test]
+fn ten_steps_of_losses_of_truncated_embeddings_equal_torch_and_pml() {
+    let all = matryoshka();
+    assert_eq!(all.traces.len(), 10);
+    for trace in &all.traces {
+        for engine in engines() {
+            let on = engine.info().engine.clone();
+            let worst = difference_of(engine, &all, trace);
+            println!("{} on {on}: {worst:.1e}", trace.name);
+            assert!(worst < TOLERANCE, "{} on {on}: {worst}", trace.name);
+        }
+    }
+}
+
+#[test]
+fn planted_faults_in_losses_of_truncated_embeddings_are_rejected() {
+    /// A fault by name, and its change of the sizes.
+    type Fault = (&'static str, fn(&mut serde_json::Value));
+    let faults: [Fault; 4] = [
+        ("whole embeddings alone", |sizes| {
+            *sizes = serde_json::json!({})
+        }),
+        ("a size of one more", |sizes| {
+            let dims = sizes["dims"].as_array_mut().expect("a list");
+            let least = dims
+                .iter_mut()
+                .min_by_key(|dim| dim.as_u64())
+                .expect("some");
+            *least = (least.as_u64().unwrap_or_default() + 1).into();
+        }),
+        ("a size left out", |sizes| {
+            let whole = |dim: &serde_json::Value| dim.as_u64() == Some(8);
+            let dims = sizes["dims"].as_array_mut().expect("a list");
+            dims.retain(whole);
+            sizes["weights"] = serde_json::json!([]);
+        }),
+        ("another weight", |sizes| {
+            let count = sizes["dims"].as_array().map_or(0, Vec::len);
+            let weights = (0..count).map(|i| 0.3 + i as f64);
+            sizes["weights"] = weights.collect::<Vec<f64>>().into();
+        }),
+    ];
+    let all = matryoshka();
+    for trace in &all.traces {
+        for (what, plant) in &faults {
+            let mut faulty = trace.clone();
+            plant(faulty.matryoshka.as_mut().expect("has sizes"));
+            let engine = engines().into_iter().last().expect("the CPU engine");
+            let worst = difference_of(engine, &all, &faulty);
+            assert!(worst >= TOLERANCE, "{}: {what}: {worst}", trace.name);
         }
     }
 }

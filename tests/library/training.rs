@@ -832,6 +832,19 @@ fn what_goes_by_rows_gives_the_same_bytes_twice_and_one_loss_on_both_engines() {
         &["hidden_layers=[48,24]", "dropout=0.3"],
         &["hidden_layers=[48,24]", "layers.activation=gelu"],
         &["hidden_layers=[48,24]", "layers.norm=layer-norm"],
+        &["hidden_layers=[48,24]", "layers.skip=true"],
+        &["embedding_size=16", "matryoshka.dims=[16,8,5]"],
+        &[
+            "embedding_size=16",
+            "matryoshka.dims=[16,6]",
+            "loss.name=multi-similarity",
+            "miner.name=multi-similarity",
+        ],
+        &[
+            "embedding_size=16",
+            "matryoshka.dims=[16,6]",
+            "loss.name=proxy-anchor",
+        ],
         &[
             "hidden_layers=[48,24]",
             "layers.norm=batch-norm",

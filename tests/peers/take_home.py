@@ -20,6 +20,7 @@ usage: pip install -r take_home.txt
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -46,6 +47,11 @@ HEADS = {
     "batch norm": ["hidden_layers=[32,16]", "layers.norm=batch-norm"],
     "batch norm, GELU, scaled": ["hidden_layers=[32,24]", "layers.norm=batch-norm", "layers.activation=gelu", "standardize=true"],
     "scaled": ["standardize=true"],
+    "skip": ["hidden_layers=[32,16]", "layers.skip=true"],
+    "skip, GELU, scaled": ["hidden_layers=[32]", "layers.skip=true", "layers.activation=gelu", "standardize=true"],
+    "skip from the linear map, batch norm, scaled": ["hidden_layers=[32,24]", "layers.skip=true", "layers.norm=batch-norm", "initial_weights=lda",
+                                                     "standardize=true"],
+    "skip, layer norm": ["hidden_layers=[32]", "layers.skip=true", "layers.norm=layer-norm"],
     "by distance": ["distance=l2"],
 }
 SCRIPTS = {
@@ -55,6 +61,7 @@ SCRIPTS = {
     "margin, its boundary learned": ["loss=margin", "loss.learn_beta=true", "miner=none", "memory_size=0", "m_per_class=4"],
     "triplets, dropout": ["dropout=0.2", "m_per_class=4", "memory_size=0"],
     "triplets, layer norm": ["layers.norm=layer-norm", "m_per_class=4", "memory_size=0"],
+    "triplets, a skip, scaled": ["layers.skip=true", "standardize=true", "m_per_class=4", "memory_size=0"],
     "triplets, GELU": ["layers.activation=gelu", "m_per_class=4", "memory_size=0"],
     "proxy-anchor, scaled": ["loss=proxy-anchor", "standardize=true"],
     "proxy-anchor, AdamW, one cycle, clipped": ["loss=proxy-anchor", "optimizer=adamw", "schedule=one-cycle", "clip_grad_norm=5"],
@@ -106,6 +113,7 @@ def through_torch(run, x, activated=True):
     with safe_open(run / "head.safetensors", "pt") as file:
         activation = ACTIVATIONS[file.metadata().get("activation", "relu")]
     rows = torch.from_numpy(x)
+    skip = tensors.pop("skip.weight", None)
     last = max(int(name.split(".")[0]) for name in tensors)
     linear = sorted(int(name.split(".")[0]) for name, tensor in tensors.items() if tensor.ndim == 2)
     for index in linear:
@@ -117,6 +125,8 @@ def through_torch(run, x, activated=True):
             rows = torch.nn.functional.layer_norm(rows, rows.shape[1:], norm["weight"], norm["bias"])
         if index < last and activated:
             rows = activation(rows)
+    if skip is not None:
+        rows = rows + torch.from_numpy(x) @ skip.T
     return rows.numpy()
 
 
@@ -180,6 +190,7 @@ def round_trip(asked, folder):
     for name, sets in HEADS.items():
         for data, x in ((csv, odd), ("sample:digits", None)):
             run, out = folder / "run", folder / "x.npy"
+            shutil.rmtree(run, ignore_errors=True)
             train(asked, run, data, small + sets)
             if x is None:
                 x = np.load(run / "nearfar_data.npz")["X"]
@@ -189,8 +200,12 @@ def round_trip(asked, folder):
                 "onnxruntime": through_onnx(run / "head.onnx", x),
                 "torch": unit(through_torch(run, x)),
                 "model card": through_card(run, x),
-                "sentence_transformers": through_sentence_transformers(run / "sentence-transformers", x),
             }
+            chain = run / "sentence-transformers"
+            if chain.exists() == ("skip" in name and "layer norm" in name):
+                wrong.append(f"{name}: the modules of sentence-transformers are {'' if chain.exists() else 'not '}there")
+            elif chain.exists():
+                theirs["sentence_transformers"] = through_sentence_transformers(chain, x)
             off = {peer: float(abs(ours - rows).max()) for peer, rows in theirs.items()}
             print(f"{name}, {Path(str(data)).name}: largest differences {', '.join(f'{k} {v:.1e}' for k, v in off.items())}")
             wrong += [f"{name}, {data}: {peer}" for peer, rows in theirs.items() if differs(ours, rows)]

@@ -170,7 +170,7 @@ pub(crate) const MAIN: [Knob; 17] = [
 ];
 
 /// All other knobs but those of [`LEARNING`]. Both fold away.
-pub(crate) const MORE: [Knob; 47] = [
+pub(crate) const MORE: [Knob; 49] = [
     Knob {
         key: "loss.pos_margin",
         label: "Loss: positives",
@@ -330,6 +330,13 @@ pub(crate) const MORE: [Knob; 47] = [
         entry: Entry::Choice(&Activation::ALL),
     },
     Knob {
+        key: "layers.skip",
+        label: "Skip",
+        pml: "torch.nn.Linear(bias=False)",
+        help: "Adds a linear map of the row to the output, beside hidden layers. First weights can then be those of the linear map (LDA).",
+        entry: Entry::Choice(&OFF_ON),
+    },
+    Knob {
         key: "dropout",
         label: "Dropout",
         pml: "torch.nn.Dropout(p)",
@@ -340,7 +347,7 @@ pub(crate) const MORE: [Knob; 47] = [
         key: "initial_weights",
         label: "First weights",
         pml: "",
-        help: "Where the weights start. A head without hidden layers can start from the linear map (LDA) that it is compared with.",
+        help: "Where the weights start. A head without hidden layers, or with a skip, can start from the linear map (LDA) that it is compared with.",
         entry: Entry::Choice(&[("random", "random"), ("lda", "linear map")]),
     },
     Knob {
@@ -349,6 +356,13 @@ pub(crate) const MORE: [Knob; 47] = [
         pml: "CrossBatchMemory(embedding_size)",
         help: "How many numbers an embedding has. With 2 the map shows it exactly, as a circle.",
         entry: Entry::Number("1"),
+    },
+    Knob {
+        key: "matryoshka.dims",
+        label: "Matryoshka sizes",
+        pml: "sentence_transformers MatryoshkaLoss(matryoshka_dims)",
+        help: "Trains the first numbers of an embedding as embeddings of their own: sizes with commas, the embedding size the first of them. Empty for whole embeddings alone.",
+        entry: Entry::Widths,
     },
     Knob {
         key: "distance",

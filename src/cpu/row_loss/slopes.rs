@@ -211,12 +211,13 @@ impl<L: Fn(u32) -> f32> WithSimd for SlopesOfRow<'_, L> {
 }
 
 /// Writes the gradient of the boundary of [`Form::Margin`]. `pull`: slope of the loss by the boundary, apart from its pairs.
-pub fn learn(pull: f32, report: &[u32], gradient: &mut [f32]) {
+pub fn learn(pull: f32, weight: f32, onto: bool, report: &[u32], gradient: &mut [f32]) {
     let active = [PairTotal::ActivePositives, PairTotal::ActiveNegatives];
     let [positives, negatives] = active.map(|total| total.read(report) as f32);
     let pull = match PairTotal::Positives.read(report) {
         0 => 0.0,
         _ => pull,
     };
-    gradient[0] = over(positives - negatives, positives + negatives) + pull;
+    let slope = weight * (over(positives - negatives, positives + negatives) + pull);
+    gradient[0] = if onto { gradient[0] + slope } else { slope };
 }

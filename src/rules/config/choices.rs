@@ -103,6 +103,6 @@ pub enum InitialWeights {
     /// At random, as torch's `nn.Linear` starts.
     #[default]
     Random,
-    /// At the linear map that the head is compared with (LDA); only for a head without hidden layers.
+    /// At the linear map that the head is compared with (LDA); only for a head without hidden layers, or with a skip.
     Lda,
 }

@@ -12,4 +12,6 @@ pub struct Layers {
     pub norm: Norm,
     /// Function after each hidden layer.
     pub activation: Activation,
+    /// Linear map of the input, without a bias, that is added to the output; of a head with hidden layers.
+    pub skip: bool,
 }

@@ -1,6 +1,6 @@
 //! The allowed values of each setting, whatever the data is.
 
-use super::{GROUP, InitialWeights, SCHEMA, Split, TrainConfig};
+use super::{GROUP, InitialWeights, Matryoshka, SCHEMA, Split, TrainConfig};
 use crate::base::quote::cut;
 use crate::cpu::Norm;
 
@@ -40,8 +40,21 @@ impl TrainConfig {
     }
 
     /// Checks the settings of the head.
-    pub(super) fn of_the_head(&self) -> [Rule; 6] {
+    pub(super) fn of_the_head(&self) -> [Rule; 8] {
+        let Matryoshka { dims, weights } = &self.matryoshka;
         [
+            (
+                self.matryoshka.is_of(self.embedding_size),
+                "matryoshka.dims",
+                cut(&format!("{dims:?}")),
+                "up to eight different sizes, 2 or more, embedding_size the largest of them: numbers beyond it would learn nothing",
+            ),
+            (
+                self.matryoshka.is_weighed(),
+                "matryoshka.weights",
+                cut(&format!("{weights:?}")),
+                "empty, or a number from 1e-6 to 1e6 for each of matryoshka.dims",
+            ),
             (
                 self.layers.norm != Norm::BatchNorm || self.batch_size >= 2,
                 "layers.norm",
@@ -75,10 +88,12 @@ impl TrainConfig {
                 "between 2 and 65536",
             ),
             (
-                self.initial_weights == InitialWeights::Random || self.hidden_layers.is_empty(),
+                self.initial_weights == InitialWeights::Random
+                    || self.hidden_layers.is_empty()
+                    || self.layers.skip,
                 "initial_weights",
                 "lda".to_owned(),
-                "random where there are hidden layers: set hidden_layers to []",
+                "random where there are hidden layers and no skip: set hidden_layers to [], or layers.skip to true",
             ),
         ]
     }

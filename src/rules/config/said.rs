@@ -101,6 +101,9 @@ fn leaf(path: &str, value: &Value, default: &Value, at: impl Fn(Value) -> Value)
         Value::Array(numbers) if numbers.iter().any(Value::is_f64) => {
             format!("it must be two numbers, such as {}", text_of(default))
         }
+        Value::Array(_) if path.ends_with(".weights") => {
+            "it must be a list of numbers, such as [1, 0.5]".to_owned()
+        }
         Value::Array(_) => "it must be a list of whole numbers, such as [256, 64]".to_owned(),
         Value::Object(default) => {
             let shown = match default.get("name") {

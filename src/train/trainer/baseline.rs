@@ -332,8 +332,9 @@ impl Trainer {
         linear.model.set_weights(&self.engine, &[layer]).await
     }
 
-    /// Initializes a head without hidden layers with the linear map, as it is scored: outputs beyond its own start at zero, which
-    /// changes no cosine, and are learned from there.
+    /// Initializes a head without hidden layers, or the skip of one with them, with the linear map, as it is scored: outputs beyond
+    /// its own start at zero, which changes no cosine, and are learned from there. Beside a skip the last layer's weights start at
+    /// zero, as the last ones of a residual branch do (Goyal et al. 2017): the first step sees the linear map alone.
     ///
     /// # Errors
     /// [`Error::Config`] if there is no such map, and as [`Trainer::evaluate`].
@@ -344,9 +345,17 @@ impl Trainer {
         }
         let mut head = self.weights().await?;
         if let Some(fit) = self.linear.as_ref().ok().and_then(Linear::fitted) {
-            let outputs = head[0].shape[0];
-            head[0] = fit.layer.clone();
-            head[0].resize(outputs);
+            let last = head.last_mut().expect("a head has a layer");
+            let mut map = fit.layer.clone();
+            map.resize(last.shape[0]);
+            last.bias = map.bias;
+            match &mut last.skip {
+                Some(skip) => {
+                    *skip = map.weight;
+                    last.weight.fill(0.0);
+                }
+                None => last.weight = map.weight,
+            }
         }
         self.set_weights(&head).await
     }

@@ -4,6 +4,7 @@ use super::baseline::Linear;
 use super::kept::Kept;
 use super::neighbours::NEIGHBOURS;
 use super::sizes::{Blocks, Sizes};
+use super::truncated::Truncated;
 use crate::base::error::{Error, Result};
 use crate::base::ledger::Purpose;
 use crate::base::plan::{MemoryPlan, Room};
@@ -70,6 +71,8 @@ pub(super) struct TrainBuffers {
     pub(super) row_weights: Option<RowWeights>,
     /// The boundary that the loss learns.
     pub(super) boundary: Option<Boundary>,
+    /// Rows truncated to one size after the other, if each size has a loss.
+    pub(super) truncated: Option<Truncated>,
     /// Clipping of the gradients, if asked for.
     pub(super) clipping: Option<Clipping>,
     /// Sums of squares of the gradient.
@@ -298,7 +301,7 @@ impl Sizes {
             dataset.features.dim(),
         );
         plan = self.architecture.plan(plan, MODEL);
-        plan = Kept::plan(plan, self);
+        plan = Kept::plan(Truncated::plan(plan, self), self);
         plan = HEAD.plan(plan, parameters, self.held.moments);
         plan = Activations::plan_hidden(plan, &self.architecture, self.chunk);
         plan = Gradients::plan(plan, &self.architecture, self.chunk);
@@ -324,7 +327,7 @@ impl Sizes {
             .with::<u32>(
                 Purpose::Staging,
                 "train.report",
-                steps * self.report_words() as u64 + PAIRS as u64,
+                steps * self.step_words() as u64 + PAIRS as u64,
             )
             .with::<Hardest>(
                 Purpose::Ranks,
@@ -362,6 +365,7 @@ impl TrainBuffers {
             boundary: sizes
                 .boundary_lr
                 .map(|lr| Boundary::new(workspace, lr, sizes.boundary_pull, sizes.held.moments)),
+            truncated: Truncated::new(workspace, sizes),
             clipping: Clipping::new(workspace, &sizes.held),
             squares: workspace.take("train.squares"),
             drift: Drift {

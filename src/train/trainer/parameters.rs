@@ -13,7 +13,7 @@ impl Trainer {
     /// [`crate::Error::Device`].
     pub async fn head(&self) -> Result<Vec<LayerWeights>> {
         let mut head = self.weights().await?;
-        head[0].fold(&self.scaling.scaling);
+        LayerWeights::fold_head(&mut head, &self.scaling.scaling);
         Ok(head)
     }
 

@@ -18,7 +18,7 @@ use crate::mining::row_work::RowWork;
 use crate::model::architecture::Architecture;
 use crate::model::optimizer::Held;
 use crate::model::proxies::ProxySpec;
-use crate::rules::config::TrainConfig;
+use crate::rules::config::{Level, TrainConfig};
 use crate::rules::mining_rule::{MiningRule, Operands};
 use crate::search::evaluation::EvaluationSpec;
 use crate::train::batches::Batches;
@@ -64,6 +64,8 @@ pub(super) struct Sizes {
     pub(super) keeps_all: bool,
     /// What the optimizer holds beside the parameters.
     pub(super) held: Held,
+    /// Sizes to which embeddings are truncated, from the whole one down, each with a loss of its own; none for whole ones alone.
+    pub(super) levels: Vec<Level>,
     /// Anchors of the loss: the rows of the batch, or the proxies.
     pub(super) anchors: usize,
     /// Steps whose rows are uploaded together, and whose reports come back together.
@@ -121,6 +123,7 @@ impl Sizes {
             ("draw", config.miner.draws()),
             ("dropout", config.dropout > 0.0),
             ("row_weights", config.miner_weights),
+            ("truncate", !self.levels.is_empty()),
             (
                 "triplet_loss",
                 self.path == MiningMethod::Rows && self.work != RowWork::Pairs,
@@ -145,11 +148,10 @@ impl Sizes {
     ) -> Result<Self> {
         let (inputs, outputs) = (dataset.features.dim(), config.embedding_size);
         let (architecture, batch) = (Architecture::of(inputs, config), config.batch_size);
-        let memory = config.memory().max(batch);
+        let (memory, rule) = (config.memory().max(batch), config.rule());
         let evaluation = searched.iter().map(|rows| {
             EvaluationSpec::of(&dataset.labels_of(rows), inputs.max(outputs), rows.len())
         });
-        let rule = config.rule();
         let train = dataset.labels_of(&sides.train);
         let linear = LinearMap::directions(&train, inputs, outputs);
         let proxies = proxies(config, train)?;
@@ -187,10 +189,11 @@ impl Sizes {
             weighs_rows: config.miner_weights,
             boundary_lr: config.loss.boundary_lr(),
             boundary_pull: config.loss.boundary_pull(config.distance),
+            levels: config.matryoshka.levels(),
             keeps_all: config.early_stop.is_on(),
             held: Held::of(config),
             anchors,
-            steps_per_upload: steps_per_upload(batch, anchors),
+            steps_per_upload: steps_per_upload(batch, anchors, config),
             evaluation: evaluation.fold(EvaluationSpec::default(), EvaluationSpec::max),
             // A constant comes after the directions if the head has as many outputs.
             linear: linear.map(|directions| (directions + 1).min(outputs)),
@@ -205,7 +208,17 @@ impl Sizes {
         }
     }
 
-    /// Words of a step's report.
+    /// Losses of a step: one, or one of each size.
+    pub(super) fn losses(&self) -> usize {
+        self.levels.len().max(1)
+    }
+
+    /// Words of the reports of a step: one of each loss.
+    pub(super) fn step_words(&self) -> usize {
+        self.losses() * self.report_words()
+    }
+
+    /// Words of the report of a loss.
     pub(super) fn report_words(&self) -> usize {
         TERMS + self.batch.max(self.anchors)
     }
@@ -239,14 +252,15 @@ impl Sizes {
 
     /// Floating-point operations of a step: approximate, for the most triplets.
     pub(super) fn step_operations(&self, alone: bool) -> f64 {
-        self.head_operations() + self.mining_operations(alone, self.anchors)
+        let mining = self.mining_operations(alone, self.anchors);
+        self.head_operations() + self.losses() as f64 * mining
     }
 
     /// Floating-point operations of a step, if all classes have as many rows.
     pub(super) fn usual_operations(&self, alone: bool) -> f64 {
         let blocks = self.blocks(alone);
         let of_an_anchor = blocks.operations_of_an_anchor(self.stride(), blocks.usually_looked_at);
-        self.head_operations() + self.anchors as f64 * of_an_anchor
+        self.head_operations() + (self.losses() * self.anchors) as f64 * of_an_anchor
     }
 
     /// Parts of a batch that go through the head one after the other.
@@ -292,8 +306,7 @@ impl Sizes {
 
     /// Floating-point operations of one row's forward pass through the head.
     pub(super) fn forward_operations(&self) -> f64 {
-        let layers = self.architecture.widths.windows(2);
-        layers.map(|pair| 2.0 * (pair[0] * pair[1]) as f64).sum()
+        self.architecture.operations()
     }
 }
 
@@ -307,8 +320,9 @@ fn compared(rule: &MiningRule, batch: usize, proxies: usize) -> [usize; 2] {
 }
 
 /// Steps whose rows are uploaded together and whose reports come back together.
-fn steps_per_upload(batch: usize, anchors: usize) -> usize {
-    let step_bytes = UPLOAD_BYTES_PER_ROW * batch + 4 * (TERMS + batch.max(anchors));
+fn steps_per_upload(batch: usize, anchors: usize, config: &TrainConfig) -> usize {
+    let losses = config.matryoshka.dims.len().max(1);
+    let step_bytes = UPLOAD_BYTES_PER_ROW * batch + 4 * losses * (TERMS + batch.max(anchors));
     let upload = STEPS_PER_UPLOAD.min(((1 << 20) - 4 * PAIRS) / step_bytes);
     upload.max(1)
 }

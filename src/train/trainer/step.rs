@@ -3,39 +3,21 @@
 
 use std::ops::Range;
 
+use super::Trainer;
 use super::drawn::Drawn;
 use super::memory::TrainBuffers;
+use super::mined::{Compared, Mining, Place, block_of};
 use super::setup::STEP_DISPATCHES;
-use super::sizes::Sizes;
-use super::{LEAST_OPERATIONS, Trainer};
+use super::truncated::{scale_and_divisor, view_of};
 use crate::base::error::Result;
-use crate::base::forecast::MiningMethod;
 use crate::base::rng;
+use crate::engine::Commands;
 use crate::engine::pace::Slices;
-use crate::engine::{Commands, DeviceVec, Engine};
-use crate::kernels::ranks::{Block, Inputs, SEGMENT};
 use crate::kernels::tile::Shape;
-use crate::kernels::triplet_margin::OWNERS;
 use crate::kernels::{drift, normalize, optimizer, stride};
-use crate::mining::mining_pass::{MiningPass, Rounds};
 use crate::mining::row_pass::BlockInputs;
 use crate::model::optimizer::Rule;
-use crate::model::proxies::Proxies;
-use crate::rules::mining_rule::{MiningRule, Operands};
-
-/// Number of a step, and the positions of its rows and its report.
-#[derive(Clone, Copy)]
-struct Place<'a> {
-    step: u64,
-    /// Numbers of its rows in the data.
-    numbers: &'a [u32],
-    /// First of its rows in the uploaded batches.
-    first: usize,
-    /// First word of its report.
-    report_first: usize,
-    /// Key of its random draws.
-    key: [u32; 2],
-}
+use crate::rules::mining_rule::Operands;
 
 impl Trainer {
     /// Records the kernels of a step, whose rows and report are the `i`-th of those in the buffers; `ahead` steps are recorded and
@@ -55,12 +37,17 @@ impl Trainer {
             step,
             numbers,
             first: i * sizes.batch,
-            report_first: i * sizes.report_words(),
+            report_first: i * sizes.step_words(),
             key: rng::key(self.config.seed, "draws", step),
+            level: None,
         };
         self.embed_and_store(slices, place, drawn).await?;
-        self.weigh_rows(slices, place, drawn).await?;
-        self.mine(slices, place, drawn, last).await?;
+        if self.train.truncated.is_some() {
+            self.mine_levels(slices, place, drawn, last).await?;
+        } else {
+            self.weigh_rows(slices, place, drawn).await?;
+            self.mine(slices, place, drawn, last).await?;
+        }
         self.learn(slices, place, drawn).await
     }
 
@@ -137,7 +124,7 @@ impl Trainer {
     }
 
     /// Computes the weights of the batch's rows from how often the miner finds each, if the loss weighs rows.
-    async fn weigh_rows(
+    pub(super) async fn weigh_rows(
         &mut self,
         slices: &mut Slices<'_>,
         place: Place<'_>,
@@ -148,34 +135,32 @@ impl Trainer {
         else {
             return Ok(());
         };
+        let view = view_of(
+            place,
+            self.model.embedding_size(),
+            &train.embedded,
+            &mut train.gradient,
+            &mut train.truncated,
+            &self.memory,
+            drawn.alone,
+            None,
+        );
+        let inputs = view.inputs(&train.batch, &self.memory.bank.tags);
         let count = sizes.batch;
         let (most, references) = match self.rule.operands() {
             Operands::Rows => (sizes.blocks(drawn.alone).rows, drawn.references),
             Operands::RowsWithProxies | Operands::ProxiesWithRows => (count, count),
         };
-        let dim = self.model.embedding_size();
         for anchor in (0..count).step_by(most) {
             let rows = most.min(count - anchor);
             let block_inputs = BlockInputs {
-                block: Block {
-                    first_row: anchor,
-                    rows,
-                    batch: place.first + anchor,
-                    first_reference: 0,
-                    references,
-                    stride: stride(dim),
-                },
+                block: block_of(place.first, anchor, rows, references, view.dim),
                 shape: Shape::of(self.engine.info(), rows),
-                inputs: Inputs {
-                    anchors: &train.embedded.unit,
-                    references: self.memory.references(drawn.alone, &train.embedded.unit),
-                    batch: &train.batch,
-                    tags: &self.memory.bank.tags,
-                },
+                inputs,
                 anchor,
                 anchors: count,
                 positives: drawn.positives,
-                dim,
+                dim: view.dim,
                 key: place.key,
                 slots: drawn.slots.capacity,
                 own: drawn.alone,
@@ -198,19 +183,15 @@ impl Trainer {
     }
 
     /// Mines the batch, in as many rounds as the loss takes, and adds up the gradients of rows and proxies.
-    async fn mine(
+    pub(super) async fn mine(
         &mut self,
         slices: &mut Slices<'_>,
         place: Place<'_>,
         drawn: &Drawn,
         last: bool,
     ) -> Result<()> {
-        let onto = self.setup.sizes.shares_by_blocks(&self.rule, drawn.alone);
-        if onto {
-            let floats = self.setup.sizes.batch * self.setup.sizes.stride();
-            let gradient = &mut self.train.gradient;
-            slices.upload(gradient, 0, &vec![0.0; floats]).await?;
-        }
+        let sizes = &self.setup.sizes;
+        let onto = sizes.shares_by_blocks(&self.rule, drawn.alone);
         let TrainBuffers {
             embedded,
             batch,
@@ -219,31 +200,39 @@ impl Trainer {
             report,
             row_weights,
             boundary,
+            truncated,
             ..
         } = &mut self.train;
-        let sizes = &self.setup.sizes;
-        let rows = Inputs {
-            anchors: &embedded.unit,
-            references: self.memory.references(drawn.alone, &embedded.unit),
-            batch,
-            tags: &self.memory.bank.tags,
-        };
+        let view = view_of(
+            place,
+            self.model.embedding_size(),
+            embedded,
+            gradient,
+            truncated,
+            &self.memory,
+            drawn.alone,
+            self.proxies.as_mut(),
+        );
+        if onto {
+            let zeros = vec![0.0; sizes.batch * stride(view.dim)];
+            slices.upload(view.gradient, 0, &zeros).await?;
+        }
+        let rows = view.inputs(batch, &self.memory.bank.tags);
         let weights = row_weights.as_ref().map(|weights| &weights.weights);
         let moved = boundary.as_ref().map(|boundary| &boundary.moved);
-        let proxies = self.proxies.as_mut();
         let mut mining = Mining {
             engine: &self.engine,
             sizes,
             rule: &self.rule,
             drawn,
             place,
-            dim: self.model.embedding_size(),
-            pairs: last.then_some(sizes.report_words()),
+            dim: view.dim,
+            pairs: last.then_some(sizes.step_words()),
             onto,
             given: weights.or(moved),
             pass: mining,
             report,
-            compared: Compared::of(&self.rule, sizes, place, drawn, rows, proxies, gradient),
+            compared: Compared::of(&self.rule, sizes, place, drawn, rows, view),
         };
         mining.rounds(slices).await?;
         mining.share_by_ranks(slices).await
@@ -297,6 +286,11 @@ impl Trainer {
         if !drawn.alone {
             drift::measure(commands, count, stride, &train.gradient, &mut train.drift);
         }
+        // The gradients of truncated rows are divided already.
+        let (scale, divisor) = match train.truncated {
+            Some(_) => (0.0, Some(1.0)),
+            None => scale_and_divisor(&self.rule, drawn.alone),
+        };
         let centered = !drawn.alone && self.config.center_gradient;
         normalize::backward(
             commands,
@@ -305,13 +299,8 @@ impl Trainer {
             &train.embedded.unit,
             &train.embedded.norms,
             &mut train.gradient,
-            // By rows the terms are losses already.
-            match &self.rule {
-                MiningRule::Ranks(rule) => rule.scale(drawn.alone),
-                MiningRule::Rows(_) => 0.0,
-            },
-            // The slopes of pairs are divided already.
-            self.rule.pairs().map(|_| 1.0),
+            scale,
+            divisor,
             centered.then_some(&train.drift.state),
             report_first,
             &mut train.report,
@@ -335,8 +324,10 @@ impl Trainer {
         if let Some(proxies) = &mut proxies {
             proxies.backward(commands, report_first, report);
         }
-        if let Some(boundary) = &mut boundary {
-            boundary.backward(commands, report_first, report);
+        if let Some(boundary) = &mut boundary
+            && train.truncated.is_none()
+        {
+            boundary.backward(commands, 1.0, false, report_first, report);
         }
         let clip = train.clipping.as_mut().map(|clipping| {
             let head = (&train.gradients.parameters, parameters);
@@ -365,218 +356,5 @@ impl Trainer {
         if let Some(boundary) = boundary {
             boundary.learn(commands, &rule, clip, status, report_first, report);
         }
-    }
-}
-
-/// Anchors and references of a loss, and the gradients of both.
-struct Compared<'a> {
-    inputs: Inputs<'a>,
-    /// First anchor in the uploaded batches.
-    first: usize,
-    references: usize,
-    /// Gradient of the anchors.
-    gradient: &'a mut DeviceVec<f32>,
-    /// Gradient of the references, if they are other rows that learn.
-    shared: Option<&'a mut DeviceVec<f32>>,
-}
-
-impl<'a> Compared<'a> {
-    /// Rows with rows, or one of both sides with proxies.
-    fn of(
-        rule: &MiningRule,
-        sizes: &Sizes,
-        place: Place<'_>,
-        drawn: &Drawn,
-        rows: Inputs<'a>,
-        proxies: Option<&'a mut Proxies>,
-        gradient: &'a mut DeviceVec<f32>,
-    ) -> Self {
-        match (rule.operands(), proxies) {
-            (Operands::RowsWithProxies, Some(proxies)) => Self {
-                inputs: Inputs {
-                    references: (&proxies.unit).into(),
-                    tags: &proxies.tags,
-                    ..rows
-                },
-                first: place.first,
-                references: sizes.references(true),
-                gradient,
-                shared: Some(&mut proxies.gradient),
-            },
-            (Operands::ProxiesWithRows, Some(proxies)) => Self {
-                inputs: Inputs {
-                    anchors: &proxies.unit,
-                    batch: &proxies.rows,
-                    ..rows
-                },
-                first: 0,
-                references: sizes.batch,
-                gradient: &mut proxies.gradient,
-                shared: Some(gradient),
-            },
-            _ => Self {
-                inputs: rows,
-                first: place.first,
-                references: drawn.references,
-                gradient,
-                shared: None,
-            },
-        }
-    }
-}
-
-/// The mining of a step.
-struct Mining<'a> {
-    engine: &'a Engine,
-    sizes: &'a Sizes,
-    rule: &'a MiningRule,
-    drawn: &'a Drawn,
-    place: Place<'a>,
-    dim: usize,
-    /// Offset of the histogram of pairs in the report, if pairs are counted.
-    pairs: Option<usize>,
-    /// Gradients of anchors are added to those that they have as references of blocks before.
-    onto: bool,
-    /// Row weights, or the boundary of the loss.
-    given: Option<&'a DeviceVec<f32>>,
-    pass: &'a mut MiningPass,
-    report: &'a mut DeviceVec<u32>,
-    compared: Compared<'a>,
-}
-
-impl<'a> Mining<'a> {
-    /// Input of a round over these anchors.
-    fn block_inputs(&self, anchor: usize, rows: usize) -> BlockInputs<'a> {
-        BlockInputs {
-            block: Block {
-                first_row: anchor,
-                rows,
-                batch: self.compared.first + anchor,
-                first_reference: 0,
-                references: self.compared.references,
-                stride: stride(self.dim),
-            },
-            shape: Shape::of(self.engine.info(), rows),
-            inputs: self.compared.inputs,
-            anchor,
-            anchors: self.sizes.anchors,
-            positives: self.drawn.positives,
-            dim: self.dim,
-            key: self.place.key,
-            slots: self.drawn.slots.capacity,
-            own: self.drawn.alone && self.rule.operands() == Operands::Rows,
-            onto: self.onto,
-            report_first: self.place.report_first,
-            pairs: self.pairs,
-            given: self.given,
-        }
-    }
-
-    fn operations_of_an_anchor(&self) -> f64 {
-        self.sizes.mining_operations(self.drawn.alone, 1)
-    }
-
-    /// Anchors of one block, by the pace: a multiple of `whole`, and at most `most`.
-    fn at_once(&self, slices: &Slices<'_>, whole: usize, most: usize) -> usize {
-        let operations = self.operations_of_an_anchor();
-        let least = (LEAST_OPERATIONS / operations) as usize;
-        let rows = slices.pace().units(operations, most).max(least);
-        (rows / whole * whole).clamp(whole.min(most), most)
-    }
-
-    /// Runs every round over all anchors, block by block.
-    async fn rounds(&mut self, slices: &mut Slices<'_>) -> Result<()> {
-        let blocks = self.sizes.blocks(self.drawn.alone);
-        let by_rows_alone = self.rule.path() == MiningMethod::Rows && self.drawn.alone;
-        let mut rounds = Rounds::new(self.rule, self.sizes.anchors);
-        while let Some((round, anchor, before)) = rounds.next_block() {
-            // A few rows of the block at once: the buffers are as large as the block.
-            let left = blocks.rows - anchor % blocks.rows;
-            let left = left.min(self.sizes.anchors - anchor);
-            slices.reserve(blocks.dispatches as u32).await?;
-            // The gradient of references that learn is added up block by block.
-            let rows = match before {
-                _ if by_rows_alone => left,
-                Some(rows) => rows,
-                None => self.at_once(slices, OWNERS, left.min(blocks.at_once)),
-            };
-            let block_inputs = self.block_inputs(anchor, rows);
-            let (commands, gradient) = (slices.commands(), &mut *self.compared.gradient);
-            self.pass.mine(
-                commands,
-                self.rule,
-                round,
-                &block_inputs,
-                gradient,
-                self.report,
-            );
-            if by_rows_alone && round.is_last() {
-                self.share(slices, &block_inputs).await?;
-            }
-            rounds.done(rows);
-            let operations = self.operations_of_an_anchor() * rows as f64;
-            slices.recorded(operations).await?;
-        }
-        Ok(())
-    }
-
-    /// Adds the gradient of a block's references, if they learn.
-    async fn share(
-        &mut self,
-        slices: &mut Slices<'_>,
-        block_inputs: &BlockInputs<'_>,
-    ) -> Result<()> {
-        if let Some(shared) = &mut self.compared.shared {
-            let (commands, onto) = (slices.commands(), block_inputs.anchor > 0);
-            self.pass
-                .share(commands, self.rule, block_inputs, onto, shared);
-            return Ok(());
-        }
-        let gradient = &mut *self.compared.gradient;
-        self.pass
-            .share(slices.commands(), self.rule, block_inputs, true, gradient);
-        // One stretch if the block is the whole batch.
-        let stretches = match self.rule.swap() {
-            true => block_inputs
-                .block
-                .references
-                .div_ceil(block_inputs.block.rows),
-            false => 0,
-        };
-        for stretch in 0..stretches {
-            let first = stretch * block_inputs.block.rows;
-            if stretch > 0 {
-                let blocks = self.sizes.blocks(self.drawn.alone);
-                slices.reserve(blocks.dispatches as u32).await?;
-            }
-            self.pass
-                .share_swapped(slices.commands(), self.rule, block_inputs, first, gradient);
-            if stretch > 0 {
-                slices.recorded(LEAST_OPERATIONS).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds the gradient of the references by ranks, after all anchors: whole segments, whose sums are added one after the other,
-    /// however many go at once.
-    async fn share_by_ranks(&mut self, slices: &mut Slices<'_>) -> Result<()> {
-        if self.rule.path() != MiningMethod::Ranks || !self.drawn.alone {
-            return Ok(());
-        }
-        let blocks = self.sizes.blocks(self.drawn.alone);
-        let (count, mut anchor) = (self.sizes.batch, 0);
-        while anchor < count {
-            let rows = self.at_once(slices, SEGMENT, count - anchor);
-            let block_inputs = self.block_inputs(anchor, rows);
-            slices.reserve(blocks.dispatches as u32).await?;
-            let (commands, gradient) = (slices.commands(), &mut *self.compared.gradient);
-            self.pass
-                .share(commands, self.rule, &block_inputs, true, gradient);
-            anchor += rows;
-            let operations = self.operations_of_an_anchor() * rows as f64;
-            slices.recorded(operations).await?;
-        }
-        Ok(())
     }
 }

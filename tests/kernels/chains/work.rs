@@ -14,7 +14,7 @@ use nearfar::kernels::triplet_margin::{self, Kind, Rule};
 use nearfar::kernels::triplets::{self, Band, Batch, CELL};
 use nearfar::kernels::{
     drift, dropout, embed, gather, gelu, hardest, knn, norm, optimizer, pair_counts, pair_gradient,
-    peaks, row_weights, similarities,
+    peaks, row_weights, similarities, truncate,
 };
 use nearfar::{Activation, Commands, DeviceVec, Distance, Engine};
 
@@ -87,6 +87,7 @@ impl Work<'_> {
             weights: 0,
             relu: true,
             of_relu: true,
+            adds: false,
         };
         let last = Layer {
             inputs: 256,
@@ -99,6 +100,19 @@ impl Work<'_> {
             gather::gather(commands, known, &chosen, 0, rows, STRIDE, &mut y);
         }
         gather::scatter(commands, &x, &chosen, rows, STRIDE, &mut y);
+        let sizes = truncate::Truncation {
+            rows,
+            whole: STRIDE,
+            dim: STRIDE / 2,
+        };
+        truncate::truncate(commands, &sizes, &x, &mut y, &mut norms);
+        for (known, truncated) in [
+            (Stored::F32(&x), &mut bank.rows),
+            (Stored::F16(&halves), &mut bank_of_f16.rows),
+        ] {
+            truncate::truncate_stored(commands, &sizes, known, truncated, &mut norms);
+        }
+        truncate::widen(commands, &sizes, &x, 0.5, true, &mut y);
         dropout::drop(
             commands,
             &dropout::Dropout {
@@ -568,7 +582,7 @@ impl Work<'_> {
             );
         }
         row_loss::pool(commands, &block, &cost(Form::Softmax, 10), &mut kept);
-        row_loss::learn(commands, 1.0, 0, &mut report, &mut reduced);
+        row_loss::learn(commands, 1.0, 1.0, false, 0, &mut report, &mut reduced);
         row_weights::find(commands, &block, own, &kept, Some(&times), 0, &mut found);
         row_weights::scale(commands, block.rows, &found, &mut weights);
     }

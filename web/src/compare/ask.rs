@@ -192,8 +192,8 @@ fn suggest(state: State) {
             let first = choices.iter().map(|(value, _)| *value).take(3);
             first.collect::<Vec<_>>().join(",")
         }
-        Entry::Widths => "[],[64],[256]".to_owned(),
-        Entry::Numbers => format!("[{own}]"),
+        Entry::Widths if knob.key == "hidden_layers" => "[],[64],[256]".to_owned(),
+        Entry::Widths | Entry::Numbers => format!("[{own}]"),
         Entry::Scale(_) if knob.key == "memory_size" => "0,256,1024".to_owned(),
         Entry::Number(_) | Entry::Scale(_) | Entry::Mebibytes => match entered(&own) {
             Some(value) if value != 0.0 => format!("{},{own},{}", value / 2.0, value * 2.0),
