@@ -117,7 +117,8 @@ pub use map::{Map, Pictures};
 pub use mining::listing::{ListingSpec, Windows, checksum, list};
 pub use mining::triplets::Triplets;
 pub use mining::{
-    Asked, KeptOfAnchor, Mined, MiningSpec, Pairs, Wanted, mine, mine_into, mine_numbered,
+    Asked, KeptOfAnchor, MemoryLoss, MemoryLossSpec, MemoryLossState, Mined, MiningSpec, Pairs,
+    Wanted, mine, mine_into, mine_numbered,
 };
 pub use model::cross_batch_memory::MemoryAge;
 pub use model::embedder::Embedder;

@@ -7,11 +7,12 @@ pub(crate) mod row_pass;
 pub(crate) mod row_work;
 pub(crate) mod triplets;
 
+mod memory_loss;
+mod memory_sizes;
 mod pairs;
 mod phase;
+mod ring;
 mod sizes;
-
-use web_time::Instant;
 
 use crate::base::error::{Error, Result};
 use crate::base::forecast::Rate;
@@ -25,9 +26,11 @@ use crate::rules::losses::Loss;
 use crate::rules::miners::{Miner, MiningCounts};
 use crate::rules::mining_rule::MiningRule;
 use crate::search::rows::{NumberedRows, Rows, numbered};
-use phase::Phase;
+use phase::{Anchors, Phase};
 use sizes::ADVICE;
 
+pub use memory_loss::{MemoryLoss, MemoryLossState};
+pub use memory_sizes::MemoryLossSpec;
 pub use pairs::{KeptOfAnchor, Pairs};
 pub use sizes::MiningSpec;
 
@@ -198,25 +201,19 @@ pub async fn mine_numbered(
     let by_value = matches!(miner, Miner::MultiSimilarity(_)).then_some(chosen_by);
     let gives_pairs = wanted == Wanted::Pairs && miner.gives_pairs();
     let (mut rounds, mut progressed) = (Rounds::new(&rule, spec.anchors), 0);
-    while let Some((round, first, before)) = rounds.next_block() {
-        let rows = phase.next_rows(first, before, [own, &ids], &counts);
-        let started = Instant::now();
-        phase
-            .block(anchors.rows, first, &rows, &rule, round)
-            .await?;
-        match round.is_last() {
-            true => phase.read_block(rows.len(), &rule, &wanted).await?,
-            // The next round takes the same block: nothing is waited for.
-            false if rows.len() == spec.anchors => {}
-            false => engine.settle().await?,
-        }
+    let of_anchors = Anchors {
+        rows: anchors.rows,
+        classes: own,
+        ids: &ids,
+        counts: &counts,
+    };
+    while let Some((first, rows)) = phase
+        .next_block(&rounds, of_anchors, &rule, &wanted)
+        .await?
+    {
         if gives_pairs && let MiningPass::Rows(pass) = &phase.pass {
             let references = spec.references;
             pairs::read(engine, pass, first, &rows, references, by_value, &mut sink).await?;
-        }
-        let operations = rows.len() as f64 * spec.operations_of_an_anchor();
-        if engine.in_flight() == 0 {
-            phase.pace.record(operations, started.elapsed());
         }
         rounds.done(rows.len());
         progressed += rows.len();

@@ -1,5 +1,7 @@
 //! The blocks of a mining: [`Phase`] holds the buffers, runs rounds over blocks of anchors and adds up what comes back.
 
+use web_time::Instant;
+
 use super::sizes::{Cut, MiningSpec};
 use super::{Mined, Wanted};
 use crate::base::error::Result;
@@ -12,7 +14,7 @@ use crate::kernels::ranks::{Block, Inputs, NO_ID, Row};
 use crate::kernels::stride;
 use crate::kernels::tile::Shape;
 use crate::kernels::triplet_margin::{OWNERS, TERMS};
-use crate::mining::mining_pass::MiningPass;
+use crate::mining::mining_pass::{MiningPass, Rounds};
 use crate::mining::row_pass::BlockInputs;
 use crate::model::metric::Form;
 use crate::model::unit_rows::UnitRows;
@@ -23,13 +25,26 @@ use crate::rules::mining_rule::{MiningRule, Round};
 /// Slices that a block may take on the CPU, so that the lanes of all cores are filled.
 const FULL_SLICES: f64 = 8.0;
 
+/// Anchors of a mining.
+#[derive(Clone, Copy)]
+pub(super) struct Anchors<'a> {
+    pub(super) rows: &'a RowSource,
+    /// Class of each.
+    pub(super) classes: &'a [u32],
+    /// Id of each among the references; [`NO_ID`] for one that is none of them.
+    pub(super) ids: &'a [u32],
+    /// References of each class.
+    pub(super) counts: &'a [u32],
+}
+
 /// The buffers of the phase.
-pub(super) struct Phase<'a> {
-    engine: &'a Engine,
-    spec: MiningSpec,
+#[derive(Debug)]
+pub(super) struct Phase {
+    engine: Engine,
+    pub(super) spec: MiningSpec,
     cut: Cut,
-    references: DeviceVec<f32>,
-    tags: DeviceVec<[u32; 2]>,
+    pub(super) references: DeviceVec<f32>,
+    pub(super) tags: DeviceVec<[u32; 2]>,
     anchors: DeviceVec<f32>,
     rows: DeviceVec<Row>,
     pub(super) pass: MiningPass,
@@ -38,19 +53,21 @@ pub(super) struct Phase<'a> {
     report: DeviceVec<u32>,
     /// The report's counts, as of the last block.
     pub(super) counts: Vec<u32>,
-    pub(super) pace: Pace,
+    /// Key of the random draws: with `[0, 0]` they depend on the miner's own seed alone.
+    pub(super) key: [u32; 2],
+    pace: Pace,
     pulls: Pulls,
 }
 
-impl<'a> Phase<'a> {
+impl Phase {
     pub(super) fn new(
-        engine: &'a Engine,
+        engine: &Engine,
         spec: MiningSpec,
         cut: Cut,
         workspace: &mut Workspace,
     ) -> Self {
         Self {
-            engine,
+            engine: engine.clone(),
             spec,
             cut,
             references: workspace.take("mine.references"),
@@ -62,6 +79,7 @@ impl<'a> Phase<'a> {
             shares: workspace.take("mine.shares"),
             report: workspace.take("mine.report"),
             counts: Vec::new(),
+            key: [0; 2],
             pace: Pace::of(engine),
             pulls: Pulls::default(),
         }
@@ -71,7 +89,7 @@ impl<'a> Phase<'a> {
     pub(super) async fn load(&mut self, known: &RowSource, labels: &[u32]) -> Result<()> {
         let numbers = 0..labels.len() as u32;
         stored(known)
-            .bring(self.engine, numbers.clone(), &mut self.references, 0)
+            .bring(&self.engine, numbers.clone(), &mut self.references, 0)
             .await?;
         let tags: Vec<[u32; 2]> = labels
             .iter()
@@ -81,15 +99,35 @@ impl<'a> Phase<'a> {
         self.engine.upload(&mut self.tags, 0, &tags).await
     }
 
-    /// The anchors of the next block, from `first` on; `rows` of them if given. `classes` and `ids`: those of each anchor;
-    /// `counts`: the references of each class.
-    pub(super) fn next_rows(
-        &self,
-        first: usize,
-        rows: Option<usize>,
-        [classes, ids]: [&[u32]; 2],
-        counts: &[u32],
-    ) -> Vec<Row> {
+    /// Runs the next block of a walk over all anchors, and reads what the last round brings; returns its first anchor and its rows.
+    pub(super) async fn next_block(
+        &mut self,
+        rounds: &Rounds,
+        anchors: Anchors<'_>,
+        rule: &MiningRule,
+        wanted: &Wanted<'_>,
+    ) -> Result<Option<(usize, Vec<Row>)>> {
+        let Some((round, first, before)) = rounds.next_block() else {
+            return Ok(None);
+        };
+        let rows = self.next_rows(first, before, anchors);
+        let started = Instant::now();
+        self.block(anchors.rows, first, &rows, rule, round).await?;
+        match round.is_last() {
+            true => self.read_block(rows.len(), rule, wanted).await?,
+            // The next round takes the same block: nothing is waited for.
+            false if rows.len() == self.spec.anchors => {}
+            false => self.engine.settle().await?,
+        }
+        let operations = rows.len() as f64 * self.spec.operations_of_an_anchor();
+        if self.engine.in_flight() == 0 {
+            self.pace.record(operations, started.elapsed());
+        }
+        Ok(Some((first, rows)))
+    }
+
+    /// The anchors of the next block, from `first` on; `rows` of them if given.
+    fn next_rows(&self, first: usize, rows: Option<usize>, anchors: Anchors<'_>) -> Vec<Row> {
         let operations = self.spec.operations_of_an_anchor();
         let most = match self.spec.own && self.spec.whole {
             true => self.cut.rows,
@@ -106,26 +144,29 @@ impl<'a> Phase<'a> {
         };
         let most = most.next_multiple_of(whole).min(self.cut.rows);
         let last = self.spec.anchors.min(first + most);
-        let mut offset = 0;
-        (first..last)
-            .map(|anchor| {
-                let label = classes[anchor];
-                let same = counts.get(label as usize).copied().unwrap_or(0);
-                let id = ids[anchor];
-                let row = Row {
-                    label,
-                    id,
-                    offset,
-                    positives: same - u32::from(id != NO_ID),
-                };
-                offset += row.positives + 1;
-                row
-            })
-            .collect()
+        let (mut rows, mut offset) = (Vec::with_capacity(last - first), 0);
+        for anchor in first..last {
+            let (label, id) = (anchors.classes[anchor], anchors.ids[anchor]);
+            let same = anchors.counts.get(label as usize).copied().unwrap_or(0);
+            let positives = same - u32::from(id != NO_ID);
+            let next = offset + positives + 1;
+            // A memory may hold more rows of a class than were planned for all anchors of a block.
+            if self.spec.path == MiningMethod::Ranks && u64::from(next) > self.cut.thresholds {
+                break;
+            }
+            rows.push(Row {
+                label,
+                id,
+                offset,
+                positives,
+            });
+            offset = next;
+        }
+        rows
     }
 
     /// Runs a round over a block of anchors that begins at `first`.
-    pub(super) async fn block(
+    async fn block(
         &mut self,
         anchors: &RowSource,
         first: usize,
@@ -135,7 +176,7 @@ impl<'a> Phase<'a> {
     ) -> Result<()> {
         let numbers = first as u32..(first + rows.len()) as u32;
         stored(anchors)
-            .bring(self.engine, numbers, &mut self.anchors, 0)
+            .bring(&self.engine, numbers, &mut self.anchors, 0)
             .await?;
         let mut commands = self.engine.commands();
         commands.upload(&mut self.rows, 0, rows);
@@ -146,7 +187,10 @@ impl<'a> Phase<'a> {
             tags: &self.tags,
         };
         let shape = Shape::of(self.engine.info(), rows.len());
-        let block_inputs = self.spec.block_inputs(inputs, shape, first, rows);
+        let block_inputs = BlockInputs {
+            key: self.key,
+            ..self.spec.block_inputs(inputs, shape, first, rows)
+        };
         let (gradient, shares, report) = (&mut self.gradient, &mut self.shares, &mut self.report);
         self.pass
             .mine(&mut commands, rule, round, &block_inputs, gradient, report);
@@ -169,8 +213,15 @@ impl<'a> Phase<'a> {
         Ok(())
     }
 
+    /// Begins anew with this many anchors and references: what a walk before has counted is forgotten.
+    pub(super) async fn begin(&mut self, anchors: usize, references: usize) -> Result<()> {
+        (self.spec.anchors, self.spec.references) = (anchors, references);
+        self.pulls = Pulls::default();
+        self.engine.upload(&mut self.report, 0, &[0; TERMS]).await
+    }
+
     /// Reads the counts and what else is wanted of a block of anchors.
-    pub(super) async fn read_block(
+    async fn read_block(
         &mut self,
         rows: usize,
         rule: &MiningRule,
@@ -183,7 +234,7 @@ impl<'a> Phase<'a> {
         let gradient = along || matches!(wanted, Wanted::Gradient(_));
         let counts = |wanted: bool| if wanted { count } else { 0 };
         // In one wait for all.
-        let mut slices = Slices::new(self.engine, &mut self.pace);
+        let mut slices = Slices::new(&self.engine, &mut self.pace);
         let report = (TERMS + rows) as u64;
         let report = slices.fetch(&self.report, 0, report).await?;
         let pulled = slices.fetch(&self.gradient, 0, counts(gradient)).await?;
@@ -208,17 +259,17 @@ impl<'a> Phase<'a> {
         Ok(())
     }
 
-    /// Counts, loss and gradients of all blocks.
+    /// Counts, loss and gradients of all blocks since the last call.
     pub(super) async fn mined(
-        self,
+        &mut self,
         rule: &MiningRule,
         mining: MiningCounts,
         loss: Option<&Loss>,
         anchors: &RowSource,
         known: &RowSource,
     ) -> Result<Mined> {
-        let (engine, spec, dim) = (self.engine, &self.spec, self.spec.dim);
-        let mut pulls = self.pulls;
+        let (engine, spec, dim) = (&self.engine, &self.spec, self.spec.dim);
+        let mut pulls = std::mem::take(&mut self.pulls);
         // Slopes and terms of pairs are divided already.
         let divisor = match rule.pairs() {
             Some(_) => 1,
@@ -275,7 +326,6 @@ impl MiningSpec {
             anchors: self.anchors,
             positives: positives.unwrap_or(0),
             dim: self.dim,
-            // Draws depend on the miner's own seed alone.
             key: [0; 2],
             slots: self.references,
             own: self.own,
@@ -288,7 +338,7 @@ impl MiningSpec {
 }
 
 /// `active * d loss / d unit row` of every anchor, and the sum that the loss follows from.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Pulls {
     /// By ranks, the sum of `v_an - v_ap` over active triplets; by rows, the sum of their losses.
     sum: f64,

@@ -17,9 +17,9 @@ use crate::rules::mining_rule::{MiningRule, Operands};
 use crate::search::evaluation::EvaluationSpec;
 
 /// Bytes of a block's buffers, without the resident references.
-const SCRATCH_BYTES: u64 = 64 << 20;
+pub(super) const SCRATCH_BYTES: u64 = 64 << 20;
 /// The most anchors of a block.
-const BLOCK_ROWS: u64 = 512;
+pub(super) const BLOCK_ROWS: u64 = 512;
 pub(super) const ADVICE: &str = "raise the budget, or use fewer references or dimensions";
 
 /// The sizes of a mining.
@@ -55,7 +55,7 @@ pub struct MiningSpec {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut {
     pub(super) rows: usize,
-    thresholds: u64,
+    pub(super) thresholds: u64,
 }
 
 impl MiningSpec {
@@ -180,14 +180,14 @@ impl MiningSpec {
     }
 
     /// Buffers of the references, which are not scratch.
-    fn bank(plan: MemoryPlan, spec: &Self) -> MemoryPlan {
+    pub(super) fn bank(plan: MemoryPlan, spec: &Self) -> MemoryPlan {
         let (references, stride) = (spec.references as u64, stride(spec.dim) as u64);
         let floats = references.saturating_mul(stride);
         plan.with::<f32>(Purpose::MemoryBank, "mine.references", floats)
             .with::<[u32; 2]>(Purpose::MemoryBank, "mine.tags", references)
     }
 
-    fn buffers(&self, cut: &Cut) -> MemoryPlan {
+    pub(super) fn buffers(&self, cut: &Cut) -> MemoryPlan {
         let stride = stride(self.dim) as u64;
         let (references, rows) = (self.references as u64, cut.rows as u64);
         let shares = if self.references_learn() {

@@ -20,6 +20,7 @@ mod knn;
 mod largest;
 mod ledger;
 mod linear;
+mod memory_loss;
 mod metric;
 mod metrics;
 mod miners;
