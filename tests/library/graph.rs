@@ -14,8 +14,8 @@ const CEILINGS: [(&str, usize); 10] = [
     ("files over 600 lines", 0),
     ("functions over 100 lines", 0),
     ("functions over 60 lines", 22),
-    ("names that lib.rs hands out", 236),
-    ("lines of src", 87_300),
+    ("names that lib.rs hands out", 241),
+    ("lines of src", 88_400),
     ("lines of README.md", 250),
 ];
 
