@@ -5,6 +5,7 @@ pub(crate) mod listing;
 pub(crate) mod mining_pass;
 pub(crate) mod row_pass;
 pub(crate) mod row_work;
+pub(crate) mod scene;
 pub(crate) mod triplets;
 
 mod memory_loss;

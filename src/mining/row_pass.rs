@@ -3,7 +3,6 @@
 //! A loss of triplets takes one round over the blocks, [`RowPass::mine`]. A loss of pairs takes two, as it is divided by counts of
 //! the whole batch: [`RowPass::reduce`], then [`RowPass::slopes`]; lifted structure takes [`RowPass::settle`] between them.
 
-use crate::base::error::{Error, Result};
 use crate::base::ledger::Purpose;
 use crate::base::plan::MemoryPlan;
 use crate::cpu::Distance;
@@ -13,22 +12,13 @@ use crate::kernels::pair_counts::count_pairs;
 use crate::kernels::pair_gradient::{self, anchor_gradient, reference_gradient};
 use crate::kernels::ranks::{Block, Inputs, SEGMENT};
 use crate::kernels::row_loss::{self, Multiplicity, ROW_NUMBERS, RowCost};
+use crate::kernels::row_weights;
 use crate::kernels::select::{Choice, Counted, Kept, Selection, select};
 use crate::kernels::similarities::{similarities, width};
 use crate::kernels::tile::Shape;
 use crate::kernels::triplet_loss::{self, Weighing, drawn_loss, swapped_loss, triplet_loss};
-use crate::kernels::{MOST_STEPS, row_weights};
 use crate::mining::row_work::RowWork;
 use crate::rules::mining_rule::{Cost, RowRule, RowsMined};
-
-/// The most references of a row.
-const MOST_REFERENCES: usize = 1 << 20;
-/// The most references if triplets of a row are counted: half of them times the other half stays below 2^32.
-const MOST_OF_TRIPLETS: usize = (1 << 17) - 1;
-/// The most triplets that are drawn for a row: each is compared with all references in one loop.
-const MOST_DRAWN: usize = MOST_STEPS;
-/// The most windows of references that a row is compared with.
-const MOST_WINDOWS: usize = 64;
 
 const VALUES: &str = "rows.similarities";
 const PLACES: &str = "rows.places";
@@ -173,48 +163,6 @@ impl RowPass {
                 6 + chosen + row_loss::dispatches(references, cost) + pulls
             }
         }
-    }
-
-    /// Checks that a row can be compared with this many references of this many columns.
-    ///
-    /// # Errors
-    /// [`Error::Config`], with the numbers.
-    pub(crate) fn check(dim: usize, references: usize, work: RowWork, swap: bool) -> Result<()> {
-        let most = match work {
-            RowWork::Triplets => {
-                MOST_REFERENCES.min(triplet_loss::window(dim, swap) * MOST_WINDOWS)
-            }
-            RowWork::Pairs | RowWork::DrawnTriplets | RowWork::DrawnPairs => MOST_REFERENCES,
-            RowWork::PairsOfTriplets | RowWork::MinedPairs => MOST_OF_TRIPLETS,
-        };
-        if references > most {
-            let how = if swap { " and swap" } else { "" };
-            return Err(Error::Config(format!(
-                "this miner and loss{how} look at {most} references of {dim} columns at most, here are {references}: use \
-                 fewer, or the triplet-margin miner with the plain loss, which counts any number"
-            )));
-        }
-        if swap && dim > 2048 {
-            return Err(Error::Config(format!(
-                "swap compares references of 2048 columns at most, these have {dim}: use fewer, or leave swap out"
-            )));
-        }
-        Ok(())
-    }
-
-    /// Checks that as many triplets can be drawn for a row as its class has references.
-    ///
-    /// # Errors
-    /// [`Error::Config`], with the numbers.
-    pub(crate) fn check_draws(work: RowWork, positives: usize) -> Result<()> {
-        let draws = positives + 1;
-        if work.draws() && draws > MOST_DRAWN {
-            return Err(Error::Config(format!(
-                "miner.name: `distance-weighted` draws {MOST_DRAWN} triplets of an anchor at most, one for each reference of its class, \
-                 and there may be {draws} here: use fewer rows of a class, a smaller memory_size or batch_size, or another miner"
-            )));
-        }
-        Ok(())
     }
 
     /// Computes the similarities of a block, and the pairs that the miner keeps.
@@ -411,6 +359,19 @@ impl RowPass {
         );
     }
 
+    /// Computes the pairs that a miner keeps of a block, and with [`Multiplicity::Mined`] the number of its triplets that contain each.
+    pub(crate) fn look(
+        &mut self,
+        commands: &mut Commands,
+        block_inputs: &BlockInputs<'_>,
+        selection: &Selection,
+        cost: &RowCost,
+        report: &mut DeviceVec<u32>,
+    ) {
+        self.keep(commands, block_inputs, selection, Counted::Nothing, report);
+        self.count(commands, block_inputs, selection, cost);
+    }
+
     /// Counts the kept pairs or triplets that contain each row of a block, for the weights of the batch's rows.
     pub(crate) fn find(
         &mut self,
@@ -425,8 +386,7 @@ impl RowPass {
             cost,
             anchors_only,
         } = mined;
-        self.keep(commands, block_inputs, selection, Counted::Nothing, report);
-        self.count(commands, block_inputs, selection, cost);
+        self.look(commands, block_inputs, selection, cost, report);
         let times = (cost.times == Multiplicity::Mined).then_some(&self.times);
         let own = block_inputs.own && !anchors_only;
         let (block, first) = (&block_inputs.block, block_inputs.anchor);
@@ -596,5 +556,15 @@ impl RowPass {
     /// Kept pairs of the last block.
     pub(crate) fn kept(&self) -> &Kept {
         &self.kept
+    }
+
+    /// Mined triplets that contain each pair of the last block, if they are counted.
+    pub(crate) fn times(&self) -> &DeviceVec<u32> {
+        &self.times
+    }
+
+    /// Triplets that were drawn for the rows of the last block, if any are drawn.
+    pub(crate) fn drawn(&self) -> &DeviceVec<[u32; 2]> {
+        &self.drawn
     }
 }

@@ -1,8 +1,20 @@
 //! What becomes of the pairs that a miner keeps? [`RowWork`], by the rule of a run.
 
+use crate::base::error::{Error, Result};
+use crate::kernels::MOST_STEPS;
 use crate::kernels::row_loss::Multiplicity;
 use crate::kernels::select::{Choice, Selection};
+use crate::kernels::triplet_loss;
 use crate::rules::mining_rule::{Cost, MiningRule};
+
+/// The most references of a row.
+const MOST_REFERENCES: usize = 1 << 20;
+/// The most references if triplets of a row are counted: half of them times the other half stays below 2^32.
+const MOST_OF_TRIPLETS: usize = (1 << 17) - 1;
+/// The most triplets that are drawn for a row: each is compared with all references in one loop.
+const MOST_DRAWN: usize = MOST_STEPS;
+/// The most windows of references that a row is compared with.
+const MOST_WINDOWS: usize = 64;
 
 /// Use of the kept pairs in a pass by rows: it decides which buffers there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,5 +71,45 @@ impl RowWork {
     /// Tells if triplets are drawn.
     pub(crate) fn draws(self) -> bool {
         matches!(self, Self::DrawnTriplets | Self::DrawnPairs)
+    }
+
+    /// Checks that a row can be compared with this many references of this many columns.
+    ///
+    /// # Errors
+    /// [`Error::Config`], with the numbers.
+    pub(crate) fn check(self, dim: usize, references: usize, swap: bool) -> Result<()> {
+        let most = match self {
+            Self::Triplets => MOST_REFERENCES.min(triplet_loss::window(dim, swap) * MOST_WINDOWS),
+            Self::Pairs | Self::DrawnTriplets | Self::DrawnPairs => MOST_REFERENCES,
+            Self::PairsOfTriplets | Self::MinedPairs => MOST_OF_TRIPLETS,
+        };
+        if references > most {
+            let how = if swap { " and swap" } else { "" };
+            return Err(Error::Config(format!(
+                "this miner and loss{how} look at {most} references of {dim} columns at most, here are {references}: use \
+                 fewer, or the triplet-margin miner with the plain loss, which counts any number"
+            )));
+        }
+        if swap && dim > 2048 {
+            return Err(Error::Config(format!(
+                "swap compares references of 2048 columns at most, these have {dim}: use fewer, or leave swap out"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Checks that as many triplets can be drawn for a row as its class has references.
+    ///
+    /// # Errors
+    /// [`Error::Config`], with the numbers.
+    pub(crate) fn check_draws(self, positives: usize) -> Result<()> {
+        let draws = positives + 1;
+        if self.draws() && draws > MOST_DRAWN {
+            return Err(Error::Config(format!(
+                "miner.name: `distance-weighted` draws {MOST_DRAWN} triplets of an anchor at most, one for each reference of its class, \
+                 and there may be {draws} here: use fewer rows of a class, a smaller memory_size or batch_size, or another miner"
+            )));
+        }
+        Ok(())
     }
 }

@@ -112,8 +112,8 @@ impl MiningSpec {
         check_count("references", self.references)?;
         check_count("anchors", self.anchors)?;
         if self.path == MiningMethod::Rows {
-            RowPass::check(self.dim, self.references, self.work, self.swap)?;
-            RowPass::check_draws(self.work, self.positives)?;
+            self.work.check(self.dim, self.references, self.swap)?;
+            self.work.check_draws(self.positives)?;
         }
         let cut = self.cut(room);
         let memory = self.buffers(&cut);

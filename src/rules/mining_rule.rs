@@ -6,7 +6,7 @@ use crate::kernels::row_loss::{Centers, ExtraInput, Form, Multiplicity, RowCost}
 use crate::kernels::select::{Choice, Selection, Side};
 use crate::kernels::triplet_loss::Weighing;
 use crate::kernels::triplet_margin::Rule;
-use crate::rules::losses::Loss;
+use crate::rules::losses::{ContrastiveLoss, Loss};
 use crate::rules::miners::{Miner, MiningCounts};
 
 /// Arguments of the kernels for a miner and a loss, on one of the two paths.
@@ -77,6 +77,13 @@ pub(crate) enum Cost {
     Triplets(Weighing),
     /// All pairs of the row at once.
     Pairs(RowCost),
+}
+
+impl RowRule {
+    /// Tells if pairs are kept as such, and not counted by the triplets that contain them.
+    pub(crate) fn selects_pairs(&self) -> bool {
+        !matches!(&self.cost, Cost::Pairs(cost) if cost.times == Multiplicity::Mined)
+    }
 }
 
 impl MiningRule {
@@ -163,6 +170,33 @@ impl MiningRule {
             operands: Operands::Rows,
             rows_mined: None,
         })
+    }
+
+    /// The rule by rows, which looks at every triplet of a row by itself.
+    pub(crate) fn by_rows(self) -> Self {
+        let Self::Ranks(rule) = self else {
+            return self;
+        };
+        Self::Rows(RowRule {
+            selection: Selection::all(rule.distance),
+            cost: Cost::Triplets(Weighing {
+                rule,
+                swap: false,
+                one_negative: false,
+                smooth: false,
+            }),
+            operands: Operands::Rows,
+            rows_mined: None,
+        })
+    }
+
+    /// Rule that counts what a miner keeps of a row: the triplets with each reference, or the pairs of a miner of pairs.
+    pub(crate) fn counting(miner: &Miner, chosen_by: Distance, distance: Distance) -> RowRule {
+        let pairs = Loss::Contrastive(ContrastiveLoss::default());
+        match Self::new(miner, chosen_by, Some(&pairs), distance) {
+            Self::Rows(rule) => rule,
+            Self::Ranks(_) => unreachable!("a loss of pairs is mined by rows"),
+        }
     }
 
     /// Rule of the miner for the weights of rows, if they have weights.

@@ -38,7 +38,9 @@ use crate::rules::config::TrainConfig;
 use crate::run::warnings::{Warning, Warnings};
 use crate::search::metrics::{Judged, Metrics, Scores};
 use crate::search::threshold::Threshold;
-use crate::train::trainer::{Encoder, Evaluation, Neighbourhood, Scored, StepReport, Trainer};
+use crate::train::trainer::{
+    AnchorAsked, Encoder, Evaluation, Neighbourhood, OneAnchor, Scored, StepReport, Trainer,
+};
 
 /// A run in progress.
 #[derive(Debug)]
@@ -415,6 +417,14 @@ impl Run {
     /// As [`Trainer::neighbours`].
     pub async fn neighbours(&mut self, row: u32) -> Result<Option<Neighbourhood>> {
         self.trainer.neighbours(self.side(), row).await
+    }
+
+    /// Looks at one anchor of the last step; `None` before the first.
+    ///
+    /// # Errors
+    /// As [`Trainer::anchor`].
+    pub async fn anchor(&mut self, asked: &AnchorAsked) -> Result<Option<OneAnchor>> {
+        self.trainer.anchor(asked).await
     }
 
     /// Forecasts [`Run::evaluate_all`] for the side that it would score now.

@@ -1,6 +1,7 @@
 //! [`Trainer`]: the training loop. Only this module knows the whole chain: batches are drawn on the host, everything from gathering
 //! their rows to the optimizer runs on the engine, and a few words a step come back.
 
+mod anchor;
 mod baseline;
 mod drawn;
 mod hardest;
@@ -25,6 +26,7 @@ use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 
+pub use anchor::{AnchorAsked, AnchorKind, AnchorReference, AnchorStand, OneAnchor};
 pub use hardest::{HardTriplet, HardestTriplets};
 pub(crate) use largest::Fits;
 pub use neighbours::{Neighbour, Neighbourhood};

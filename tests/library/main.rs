@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod anchor;
 mod checkpoints;
 mod chunks;
 mod compare;

@@ -34,7 +34,7 @@ pub struct Rule {
 
 impl Rule {
     /// Tells if a triplet of margin `tm = v_ap - v_an` is mined, is within the miner's margin, and is hard.
-    pub(crate) fn mined(&self, tm: f32) -> (bool, bool, bool) {
+    pub fn mined(&self, tm: f32) -> (bool, bool, bool) {
         let within = tm <= self.miner_margin;
         let hard = within && tm <= 0.0;
         let mined = match self.kind {

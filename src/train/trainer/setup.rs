@@ -6,7 +6,6 @@ use crate::base::forecast::MiningMethod;
 use crate::base::order;
 use crate::base::rng;
 use crate::data::{Dataset, Side, Sides};
-use crate::mining::row_pass::RowPass;
 use crate::mining::row_work::RowWork;
 use crate::rules::config::{Split, TrainConfig};
 use crate::search::rows;
@@ -163,8 +162,7 @@ fn check_rows(config: &TrainConfig) -> Result<()> {
     match rule.path() {
         MiningMethod::Ranks => Ok(()),
         MiningMethod::Rows => {
-            let (dim, work) = (config.embedding_size, RowWork::of(&rule));
-            RowPass::check(dim, references, work, rule.swap())
+            RowWork::of(&rule).check(config.embedding_size, references, rule.swap())
         }
     }
 }

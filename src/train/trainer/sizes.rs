@@ -171,7 +171,7 @@ impl Sizes {
             [false, true].map(|scarce| alone.then(|| blocks(own_references, true, scarce)));
         let work = RowWork::of(&rule);
         let mut all = with_memory.iter().chain(&alone);
-        all.try_for_each(|blocks| RowPass::check_draws(work, blocks.positives))?;
+        all.try_for_each(|blocks| work.check_draws(blocks.positives))?;
         Ok(Self {
             architecture,
             batch,
