@@ -15,7 +15,6 @@ use crate::mining::memory_sizes::MemoryLossSpec;
 use crate::mining::mining_pass::Rounds;
 use crate::mining::phase::{Anchors, Phase};
 use crate::mining::ring::Ring;
-use crate::mining::row_pass::RowPass;
 use crate::mining::sizes::ADVICE;
 use crate::mining::{Mined, MiningSpec, Wanted};
 use crate::model::metric::Form;
@@ -354,7 +353,7 @@ impl MemoryLoss {
         } = self;
         let of_class = |class: &u32| ring.counts().get(*class as usize).copied().unwrap_or(0);
         let positives = classes.iter().map(of_class).max().unwrap_or(0) as usize;
-        RowPass::check_draws(phase.spec.work, positives)?;
+        phase.spec.work.check_draws(positives)?;
         phase.spec.gradient = gradient;
         phase.spec.looked_at = rule.looked_at(positives as u64, stored as u64);
         phase.key = [self.steps as u32, (self.steps >> 32) as u32];

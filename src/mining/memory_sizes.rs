@@ -5,7 +5,6 @@ use crate::base::error::{Error, Result};
 use crate::base::forecast::{Forecast, MiningMethod, Rate, check_count};
 use crate::base::plan::{MemoryPlan, Room};
 use crate::kernels::MOST_STEPS;
-use crate::mining::row_pass::RowPass;
 use crate::rules::losses::Loss;
 use crate::rules::miners::Miner;
 
@@ -89,7 +88,7 @@ impl MemoryLossSpec {
         };
         let spec = spec.mined_by(miner, Some(loss));
         if spec.path == MiningMethod::Rows {
-            RowPass::check(dim, memory_size, spec.work, spec.swap)?;
+            spec.work.check(dim, memory_size, spec.swap)?;
         }
         Ok(spec)
     }
