@@ -265,7 +265,9 @@ def says_nothing(spread, reach):
 def fold(model, shift, scale, back=False):
     """Makes the first layer and the skip follow on rows as they are in the file, or with `back` on scaled ones."""
     shift, scale = shift.to(model[0].weight), scale.to(model[0].weight)
-    maps = [(model[0].weight, model[0].bias)] + [(model.skip.weight, model[-2].bias)] * SKIP
+    maps = [(model[0].weight, model[0].bias)]
+    if SKIP:
+        maps.append((model.skip.weight, model[-2].bias))
     for weight, bias in maps:
         if back:
             bias += weight @ shift

@@ -186,7 +186,7 @@ def planted(run, x, folder):
 def round_trip(asked, folder):
     """What differs."""
     wrong, (csv, odd) = [], table(folder)
-    small = ["steps=30", "memory_size=64"]
+    small = ["steps=30", "batch_size=32", "memory_size=64"]
     for name, sets in HEADS.items():
         for data, x in ((csv, odd), ("sample:digits", None)):
             run, out = folder / "run", folder / "x.npy"
@@ -251,7 +251,7 @@ def gaps(asked, folder, csv, odd):
         text[row + 1] = ",".join(cells)
     holes, run, out = folder / "holes.csv", folder / "gaps", folder / "x.npy"
     holes.write_text("\n".join(text) + "\n")
-    train(asked, run, holes, ["steps=30", "memory_size=64", "standardize=true"], more=("--missing", "median"))
+    train(asked, run, holes, ["steps=30", "batch_size=32", "memory_size=64", "standardize=true"], more=("--missing", "median"))
     nearfar(asked, "embed", "--engine", "cpu", "--model", run, "--data", holes, "--out", out)
     ours = np.load(out)
     theirs = {"onnxruntime": through_onnx(run / "head.onnx", x), "model card": through_card(run, x)}
@@ -297,7 +297,7 @@ def scripts(asked, folder):
         near = abs(means - means[0]) <= max(SPREAD, *spreads)
         wrong += [f"{name}: {cells}"] * (not near.all()) + [f"{name}: one and two processes {apart} apart"] * (apart > 1e-4)
     # A table with odd names, scaled, mixed precision: it reads, trains and scores as Nearfar does.
-    report = train(asked, run, csv, ["steps=40", "standardize=true", "memory_size=64"])
+    report = train(asked, run, csv, ["steps=40", "standardize=true", "batch_size=32", "memory_size=64"])
     same = script(run, "--steps", 0, "--data", csv)
     if abs(same["precision_at_1"] - report["final"]["test"]["precision_at_1"]) > 1e-3:
         wrong.append(f"table: {same}, Nearfar {report['final']['test']}")
