@@ -339,6 +339,38 @@ def threshold(
     return Result(found)
 
 
+def rows_to_check(
+    embeddings: Any,
+    labels: Any,
+    *,
+    k: int = 10,
+    budget: int | str | None = None,
+    engine: str | None = None,
+    adapter: str | None = None,
+) -> dict[str, Any]:
+    """Finds rows that may bear a wrong label: at least four fifths of their ``k`` nearest other rows are of one other class.
+
+    Returns ``suspects``, the surest first, each with ``row``, ``class``, the ``likely`` class, ``votes`` for it, neighbours of its ``own``
+    class, and the mean ``similarity`` to those of the likely one; and ``confused``, the classes whose rows' nearest row is most often of
+    another. Embeddings of rows that a model was trained on say less: it can be taught a wrong label.
+    """
+    rows = Rows(embeddings, "embeddings")
+    if rows.rows < 2:
+        raise ValueError(f"embeddings: {rows.rows} rows have no neighbours: there must be two at least")
+    if k < 1:
+        raise ValueError(f"k is {k}: at least 1")
+    (own,), names = numbered((labels, rows.rows, "embeddings"))
+    assert own is not None
+    found: dict[str, Any] = json.loads(
+        _nearfar.rows_to_check(choice(budget, engine, adapter), (rows.described, own.described), min(k, rows.rows - 1))
+    )
+    for entry in [*found["suspects"], *found["confused"]]:
+        for key in ("class", "likely", "taken_for"):
+            if key in entry:
+                entry[key] = names[int(entry[key])]
+    return found
+
+
 class Head:
     """A trained head: ``head(rows)`` embeds rows. ``report`` says how it came about and what it is worth."""
 
@@ -400,6 +432,81 @@ def train(
     said = None if progress is None else lambda text: progress(json.loads(text))
     report, head = _nearfar.train(asked, (rows.described, own.described), names, json.dumps(settings), said)
     return Head(head, json.loads(report))
+
+
+def linear_map(
+    features: Any,
+    labels: Any,
+    *,
+    outputs: int | None = None,
+    budget: int | str | None = None,
+    engine: str | None = None,
+    adapter: str | None = None,
+) -> Head:
+    """Fits linear discriminant analysis to labelled rows, with the shrinkage of Ledoit and Wolf: what a head has to beat.
+
+    Returns a :class:`Head` of one linear layer with at most ``outputs`` outputs, one less than there are classes if not given; of few
+    outputs one is constant, so that cosines tell a distance. ``report["outputs"]`` says which. Give it training rows, and score others.
+    """
+    rows = Rows(features, "features")
+    if outputs is not None and outputs < 1:
+        raise ValueError(f"outputs is {outputs}: at least 1")
+    (own,), names = numbered((labels, rows.rows, "features"))
+    assert own is not None
+    report, head = _nearfar.linear_map(
+        choice(budget, engine, adapter), (rows.described, own.described), names, outputs or 0
+    )
+    return Head(head, json.loads(report))
+
+
+def compare(
+    features: Any,
+    labels: Any,
+    *,
+    grid: dict[str, list[Any]] | None = None,
+    recipes: list[str] | None = None,
+    preset: str | None = None,
+    config: dict[str, Any] | None = None,
+    seeds: int = 3,
+    progress: Callable[[dict[str, Any]], None] | None = None,
+    budget: int | str | None = None,
+    engine: str | None = None,
+    adapter: str | None = None,
+) -> dict[str, Any]:
+    """Trains several settings with several seeds on the same rows, and ranks them by precision@1 on validation rows, with intervals that say
+    which differences are more than chance; raw rows, a linear map and a linear head are always among them.
+
+    ``grid``
+        Values to try by setting: ``{"memory_size": [0, 1024], "optimizer.lr": [0.001, 0.01]}``; each is tried with every other.
+    ``recipes``, ``preset``
+        Names of recipes, as ``nearfar recipes`` lists them; ``"memory"``, ``"losses"`` or ``"samplers"``.
+    ``config``
+        Settings of all entries: ``{"steps": 1000}``, names of nested ones with dots.
+
+    Returns ``rows``, best first, ``test`` (scores of the best on test rows, taken once) and ``verdict``, as ``nearfar compare --json``.
+    """
+    rows = Rows(features, "features")
+    (own,), names = numbered((labels, rows.rows, "features"))
+    assert own is not None
+    chosen = choice(budget, engine, adapter)
+    settings = {**(config or {}), "budget_bytes": chosen[2]}
+    asked: dict[str, Any] = {
+        "grids": [f"{key}={','.join(map(_written, values))}" for key, values in (grid or {}).items()],
+        "recipes": recipes or [],
+        "preset": preset,
+        "sets": [f"{key}={_written(value)}" for key, value in settings.items()],
+        "seeds": seeds,
+    }
+    said = None if progress is None else lambda text: progress(json.loads(text))
+    found: dict[str, Any] = json.loads(
+        _nearfar.compare(chosen, (rows.described, own.described), names, json.dumps(asked), said)
+    )
+    return found
+
+
+def _written(value: Any) -> str:
+    """A setting's value as the engine reads it."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def plan(

@@ -20,8 +20,9 @@ from pytorch_metric_learning import distances, losses, miners, reducers
 from pytorch_metric_learning.utils import accuracy_calculator
 
 from . import functions
-from ._nearfar import BudgetError
+from ._nearfar import BudgetError, DeviceError
 from .arrays import choice
+from .memory import MemoryLoss
 
 __all__ = [
     "AccuracyCalculator",
@@ -394,7 +395,7 @@ class _EngineLoss:
             given = tuple(indices_tuple) if isinstance(indices_tuple, LazyTuple) else indices_tuple
             return super().forward(embeddings, labels, given, ref_emb, ref_labels)  # type: ignore[misc,no-any-return]
         self.reset_stats()  # type: ignore[attr-defined]
-        return self._served(embeddings, labels, indices_tuple, ref_emb, ref_labels, None)
+        return self._served(embeddings, labels, indices_tuple, ref_emb, ref_labels)
 
     def _served(
         self,
@@ -403,13 +404,18 @@ class _EngineLoss:
         mined: LazyTuple | None,
         ref_emb: Any,
         ref_labels: Any,
-        copies: Any,
+        memory: Any = None,
     ) -> torch.Tensor:
         _served[type(self).__name__, "engine"] += 1
         distance = self._engine_distance()
         proxy_labels = self._proxy_labels()
 
         def ask(rows: torch.Tensor, proxies: torch.Tensor | None) -> functions.Mined:
+            if memory is not None:
+                found: functions.Mined = memory(rows)
+                if mined is not None and found.counts["of"] == "triplets":
+                    mined._counts = found.counts
+                return found
             known, known_labels = (ref_emb, ref_labels) if proxies is None else (proxies, proxy_labels)
             turned = self._engine_name == "proxy-anchor"
             sides = (known, known_labels, rows, labels) if turned else (rows, labels, known, known_labels)
@@ -419,7 +425,6 @@ class _EngineLoss:
                 miner=None if mined is None else mined.settings,
                 distance=distance,
                 miner_distance=None if mined is None else mined.distance,
-                copies=copies,
             )
             if turned:
                 found.gradient, found.reference_gradient = found.reference_gradient, found.gradient
@@ -609,11 +614,89 @@ class SubCenterArcFaceLoss(ArcFaceLoss, losses.SubCenterArcFaceLoss):  # type: i
         return int(self.sub_centers)
 
 
+class _Mirror:
+    """The engine's memory of a :class:`CrossBatchMemory`: what it holds, and of which state of PML's buffers it is a copy."""
+
+    def __init__(self) -> None:
+        self.core: MemoryLoss | None = None
+        self.made_by: Any = None
+        self.settings: Any = None
+        self.of: Any = None
+
+    # A copy of the module has buffers of its own, which its own mirror follows.
+    def __deepcopy__(self, memo: Any) -> _Mirror:
+        return _Mirror()
+
+    def __reduce__(self) -> Any:
+        return (_Mirror, ())
+
+    def follow(
+        self, of: CrossBatchMemory, settings: dict[str, Any], batch: int, stored: int, before: int
+    ) -> MemoryLoss:
+        """The engine's memory with all rows of PML's buffers but the last ``stored``, which came to the slot ``before``, by these settings."""
+        made_by = (of.embedding_size, of.memory_size, choice(None, None, None))
+        core = self.core
+        if core is None or self.made_by != made_by or core.batch_size < batch or not self._set(core, settings):
+            # Before the new one is made: both would take the budget twice.
+            self.core = self.of = core = None
+            core = MemoryLoss(of.embedding_size, of.memory_size, batch_size=batch, **settings)
+            self.core, self.made_by, self.settings, self.of = core, made_by, settings, None
+        if self.of is None or not self._is_of(of, stored, before):
+            self.of = None
+            core.reset()
+            oldest = of.queue_idx if of.has_been_filled else 0
+            rows = _count(of)
+            end = oldest + rows - stored
+            for part in (slice(oldest, min(end, rows)), slice(0, max(0, end - rows))):
+                if part.stop > part.start:
+                    core.enqueue(of.embedding_memory[part], of.label_memory[part])
+        return core
+
+    def _set(self, core: MemoryLoss, settings: dict[str, Any]) -> bool:
+        """Takes these settings, if the buffers suit them."""
+        if settings == self.settings:
+            return True
+        self.settings = settings
+        return core._core.set(functions._settings(*(settings[key] for key in ("miner", "loss", "distance", "miner_distance"))))
+
+    def _is_of(self, of: CrossBatchMemory, stored: int, before: int) -> bool:
+        """Tells if nobody but this mirror's class has changed the buffers since it followed them."""
+        rows, labels, versions, next_slot, count = self.of
+        found: bool = (
+            # PML takes a memory to be full once no row at all is added.
+            _count(of) == min(of.memory_size, count + stored)
+            and rows is of.embedding_memory
+            and labels is of.label_memory
+            # One change more: the last ``add_to_memory``.
+            and versions == (rows._version - 1, labels._version - 1)
+            and next_slot == before
+        )
+        return found
+
+    def followed(self, of: CrossBatchMemory) -> None:
+        """Notes that the engine has all rows now."""
+        versions = (of.embedding_memory._version, of.label_memory._version)
+        self.of = (of.embedding_memory, of.label_memory, versions, of.queue_idx, _count(of))
+
+
+def _count(memory: CrossBatchMemory) -> int:
+    """Stored rows."""
+    return memory.memory_size if memory.has_been_filled else memory.queue_idx
+
+
 class CrossBatchMemory(losses.CrossBatchMemory):  # type: ignore[misc]
-    """PML's memory, whose references the engine compares block by block: no matrix of rows x memory x memory."""
+    """PML's memory, whose rows the engine keeps, too: a step brings it the batch alone, and makes no matrix of rows x memory x memory.
+
+    ``embedding_memory`` and ``label_memory`` are PML's buffers. Whoever writes to them, loads a state or adds rows is followed: the engine
+    then gets all rows anew.
+    """
 
     embedding_memory: torch.Tensor
     label_memory: torch.Tensor
+    queue_idx: int
+    has_been_filled: bool
+    embedding_size: int
+    memory_size: int
 
     def _why_not(self, embeddings: torch.Tensor, labels: torch.Tensor, indices_tuple: Any, enqueue_mask: Any) -> str | None:
         loss, miner = self.loss, self.miner
@@ -623,6 +706,14 @@ class CrossBatchMemory(losses.CrossBatchMemory):  # type: ignore[misc]
             return "its loss is none of nearfar.pml"
         if miner is not None and not isinstance(miner, _EngineMiner):
             return "its miner is none of nearfar.pml"
+        if loss._proxies() is not None:
+            return "a loss with proxies takes no references"
+        if type(self).add_to_memory is not losses.CrossBatchMemory.add_to_memory:
+            return "its add_to_memory is not PML's"
+        if labels.is_floating_point():
+            return "labels are no integers"
+        if enqueue_mask is not None and int(enqueue_mask.sum()) > self.memory_size:
+            return "more rows are stored at once than it has slots"
         if enqueue_mask is None and not (loss._of_memory and (miner is None or miner._of_memory)):
             return "PML counts a row's own copy in the memory here, Nearfar does not"
         why = loss._why_not()
@@ -648,6 +739,7 @@ class CrossBatchMemory(losses.CrossBatchMemory):  # type: ignore[misc]
         )
         if enqueue_mask is not None:
             embeddings, labels = embeddings[~enqueue_mask], labels[~enqueue_mask]
+        before = self.queue_idx
         self.add_to_memory(stored, stored_labels, len(stored))
         full = slice(None) if self.has_been_filled else slice(self.queue_idx)
         known, known_labels = self.embedding_memory[full], self.label_memory[full]
@@ -657,8 +749,48 @@ class CrossBatchMemory(losses.CrossBatchMemory):  # type: ignore[misc]
             if not isinstance(mined, LazyTuple):
                 raise RuntimeError("a miner of nearfar.pml gave no tuple of its own")
         _served[type(self).__name__, "engine"] += 1
-        copies = self.curr_batch_idx.cpu().numpy() if enqueue_mask is None else None
-        return self.loss._served(embeddings, labels, mined, known, known_labels, copies)
+        return self.loss._served(
+            embeddings,
+            labels,
+            mined,
+            known,
+            known_labels,
+            lambda rows: self._by_engine(rows, labels, mined, stored.detach(), stored_labels, before, enqueue_mask is None),
+        )
+
+    def _by_engine(
+        self,
+        rows: torch.Tensor,
+        labels: torch.Tensor,
+        mined: LazyTuple | None,
+        stored: torch.Tensor,
+        stored_labels: torch.Tensor,
+        before: int,
+        own: bool,
+    ) -> functions.Mined:
+        """Brings the rows of this step to the engine; the loss of the others with all that it holds."""
+        mirror: _Mirror = self.__dict__.setdefault("_mirror", _Mirror())
+        settings = {
+            "loss": self.loss._settings(),
+            "miner": None if mined is None else mined.settings,
+            "distance": self.loss._engine_distance(),
+            "miner_distance": None if mined is None else mined.distance,
+        }
+        try:
+            core = mirror.follow(self, settings, len(rows), len(stored), before)
+            # Whatever goes wrong below, the next step brings all rows anew.
+            mirror.of = None
+            if own:
+                found = core(rows, labels)
+            else:
+                if len(stored):
+                    core.enqueue(stored, stored_labels)
+                found = core.loss(rows, labels)
+        except DeviceError:
+            mirror.core = None
+            raise
+        mirror.followed(self)
+        return found
 
 
 # ---- Search and metrics ---------------------------------------------------------------------------------------------

@@ -4,13 +4,14 @@
 //! a job and waits without Python's lock, 50 ms at a time, so that Ctrl-C is seen.
 
 use std::any::Any;
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use nearfar::{Engine, EngineChoice, EngineKind, Error};
+use nearfar::{Engine, EngineChoice, EngineKind, Error, MemoryLoss};
 use pyo3::exceptions::{
     PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeError, PyValueError,
 };
@@ -66,19 +67,24 @@ impl Choice {
     }
 }
 
-/// Engines that are open, the last one used last.
+/// What the thread owns.
 #[derive(Default)]
-struct Engines(Vec<(Choice, Engine)>);
+pub(crate) struct Engines {
+    /// Engines that are open, the last one used last.
+    open: Vec<(Choice, Engine)>,
+    /// Memories, each with an engine of its own, by number.
+    pub(crate) memories: HashMap<u64, MemoryLoss>,
+}
 
 impl Engines {
     /// The engine of this choice.
     fn get(&mut self, choice: &Choice) -> Result<Engine, Error> {
-        let place = self.0.iter().position(|(open, _)| open == choice);
+        let place = self.open.iter().position(|(open, _)| open == choice);
         let (choice, engine) = match place {
-            Some(place) => self.0.remove(place),
+            Some(place) => self.open.remove(place),
             None => {
-                if self.0.len() == OPEN {
-                    self.0.remove(0);
+                if self.open.len() == OPEN {
+                    self.open.remove(0);
                 }
                 let asked = choice.asked()?;
                 let opened = Engine::open(&asked, choice.budget());
@@ -86,12 +92,12 @@ impl Engines {
             }
         };
         engine.ledger().restart_peak();
-        self.0.push((choice, engine.clone()));
+        self.open.push((choice, engine.clone()));
         Ok(engine)
     }
 }
 
-type Job = Box<dyn FnOnce(&mut Engines) + Send>;
+pub(crate) type Job = Box<dyn FnOnce(&mut Engines) + Send>;
 
 /// Way to the thread; none before the first call.
 static JOBS: Mutex<Option<Sender<Job>>> = Mutex::new(None);
@@ -122,7 +128,7 @@ pub(crate) fn check_fork() -> PyResult<()> {
 }
 
 /// Sends a job to the thread, which starts with the first.
-fn send(job: Job) -> PyResult<()> {
+pub(crate) fn send(job: Job) -> PyResult<()> {
     check_fork()?;
     let mut jobs = JOBS.lock().unwrap_or_else(PoisonError::into_inner);
     let sent = match &*jobs {
@@ -154,17 +160,30 @@ pub(crate) fn run<T: Send + 'static>(
     choice: Choice,
     work: impl FnOnce(&Engine) -> Result<T, Error> + Send + 'static,
 ) -> PyResult<T> {
-    let (answer, answered) = channel();
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
+    run_among(py, stop, move |engines| {
+        let engine = engines.get(&choice)?.with_stop_flag(flag);
+        work(&engine)
+    })
+}
+
+/// Does `work` on the thread, and waits for it; `stop` is set if it is interrupted.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn run_among<T: Send + 'static>(
+    py: Python<'_>,
+    stop: Arc<AtomicBool>,
+    work: impl FnOnce(&mut Engines) -> Result<T, Error> + Send + 'static,
+) -> PyResult<T> {
+    let (answer, answered) = channel();
     send(Box::new(move |engines| {
-        let done = catch_unwind(AssertUnwindSafe(|| {
-            let engine = engines.get(&choice)?.with_stop_flag(flag);
-            work(&engine)
-        }));
+        let done = catch_unwind(AssertUnwindSafe(|| work(engines)));
         if done.is_err() {
             // What it left is not to be trusted.
-            engines.0.clear();
+            engines.open.clear();
+            engines.memories.clear();
         }
         answer.send(done).ok();
     }))?;

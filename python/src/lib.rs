@@ -2,7 +2,9 @@
 //! arrays that Python made. `python/nearfar` has the names, the checks and the documentation.
 
 mod engine;
+mod judge;
 mod listing;
+mod memory;
 mod rows;
 mod work;
 
@@ -23,7 +25,11 @@ fn _nearfar(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(work::total_of_ranked, module)?)?;
     module.add_function(wrap_pyfunction!(work::mine, module)?)?;
     module.add_class::<listing::Listing>()?;
+    module.add_class::<memory::MemoryLoss>()?;
     module.add_function(wrap_pyfunction!(work::threshold, module)?)?;
+    module.add_function(wrap_pyfunction!(judge::rows_to_check, module)?)?;
+    module.add_function(wrap_pyfunction!(judge::linear_map, module)?)?;
+    module.add_function(wrap_pyfunction!(judge::compare, module)?)?;
     module.add_function(wrap_pyfunction!(work::train, module)?)?;
     module.add_function(wrap_pyfunction!(work::embed, module)?)?;
     module.add_function(wrap_pyfunction!(work::plan, module)?)?;

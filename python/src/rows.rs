@@ -207,6 +207,23 @@ impl Numbers {
     }
 }
 
+/// Array of numbers of 64 bits without gaps: address and length.
+#[derive(Clone, Copy, Debug, FromPyObject)]
+pub(crate) struct Longs(usize, usize);
+
+impl Longs {
+    /// The numbers.
+    #[expect(unsafe_code, reason = "the array is Python's")]
+    pub(crate) fn read(self) -> Vec<i64> {
+        let Self(address, count) = self;
+        if count == 0 {
+            return Vec::new();
+        }
+        // SAFETY: Python made this array of as many numbers for this call, aligned, and holds it until the call returns.
+        unsafe { std::slice::from_raw_parts(address as *const i64, count) }.to_vec()
+    }
+}
+
 /// Array that a call fills: address and length in values.
 #[derive(Clone, Copy, Debug, FromPyObject)]
 pub(crate) struct Room(usize, usize);

@@ -20,7 +20,7 @@ use crate::rows::{Array, Numbers, Room};
 pub(crate) type Labelled = (Array, Numbers);
 
 /// The engine of a piece of work, its time, and the account of its memory, beside the result.
-fn of_work(mut report: Value, engine: &Engine, started: Instant) -> String {
+pub(crate) fn of_work(mut report: Value, engine: &Engine, started: Instant) -> String {
     let info = engine.info();
     report["engine"] = info.engine.clone().into();
     report["adapter"] = info.adapter.clone().into();
@@ -300,7 +300,7 @@ pub(crate) fn threshold(
 }
 
 /// The dataset of rows with named classes, and its settings with those of a JSON object over them.
-fn dataset(
+pub(crate) fn dataset(
     (rows, labels): Labelled,
     names: &[String],
     settings: &str,

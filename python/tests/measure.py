@@ -1,11 +1,13 @@
 """Time and memory, one case a process: `python measure.py metrics [--pml]`, `python measure.py memory 16384 [--pml]`,
-`[torchrun --nproc-per-node 2] measure.py batch 64` (rows of a chunk; 4096 is the whole batch at once), `torchrun .. measure.py ranks`."""
+`python measure.py step 65536` (a step of the memory beside one of the trainer), `[torchrun --nproc-per-node 2] measure.py batch 64` (rows
+of a chunk; 4096 is the whole batch at once), `torchrun .. measure.py ranks`."""
 
 import os
 import sys
 import time
 import warnings
 
+import numpy as np
 import torch
 
 warnings.simplefilter("ignore")
@@ -113,6 +115,63 @@ def join():
     return dist.get_rank(), dist.get_world_size()
 
 
+def median(times):
+    return sorted(times)[len(times) // 2]
+
+
+def step(size):
+    """Steps of 64 rows of 128 columns with a full memory of 100 classes: the trainer's with a linear head, a call of MemoryLoss, and PML's
+    class with its backward pass, in turns; and the smallest call that there is."""
+    import nearfar
+
+    draw = np.random.default_rng(0)
+    features = draw.normal(size=(20_000, 128)).astype(np.float32)
+    classes = np.arange(len(features)) % 100
+    for loss, miner in [("triplet-margin", "triplet-margin"), ("contrastive", "none"), ("nt-xent", "none")]:
+        heard = []
+        config = {
+            "hidden_layers": [], "embedding_size": 128, "batch_size": 64, "memory_size": size, "memory_start_step": 0,
+            "initial_weights": "random", "steps": size // 64 + 300, "evaluate_every": 10**6, "evaluate_queries": 50,
+            "test_queries": 50, "loss": {"name": loss}, "miner": {"name": miner},
+        }  # fmt: skip
+        rows = draw.normal(size=(64, 128)).astype(np.float32)
+        memory = nearfar.MemoryLoss(128, size, batch_size=64, loss=loss, miner=miner, engine="cpu")
+        memory.enqueue(draw.normal(size=(size, 128)), draw.integers(100, size=size))
+        calls = []
+
+        def call():
+            labels = draw.integers(100, size=64)
+            began = time.perf_counter()
+            memory(rows, labels)
+            calls.append(time.perf_counter() - began)
+
+        # The machine may slow down on the way: half of the calls before the trainer's steps, half after.
+        for _ in range(40):
+            call()
+        nearfar.train(
+            features, classes, config, engine="cpu", progress=lambda at: heard.append((at.get("step"), time.perf_counter()))
+        )
+        for _ in range(40):
+            call()
+        # Once the memory is full, from one report to the next.
+        full = [(number, at) for number, at in heard if number and number > size // 64]
+        steps = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in zip(full, full[1:], strict=False) if b[0] > a[0]]
+        own, trainers = median(calls), median(steps)
+        print(
+            f"{loss}, miner {miner}, memory {size}: MemoryLoss {1e3 * own:.2f} ms, the trainer {1e3 * trainers:.2f} ms, ratio {own / trainers:.2f}"
+        )
+    small = nearfar.MemoryLoss(4, 8, batch_size=2, engine="cpu")
+    rows, labels, calls = draw.normal(size=(2, 4)).astype(np.float32), np.array([0, 1]), []
+    for _ in range(2000):
+        began = time.perf_counter()
+        small(rows, labels)
+        calls.append(time.perf_counter() - began)
+    print(f"the smallest call: {1e6 * median(calls):.0f} us")
+
+
 case, *words = [word for word in sys.argv[1:] if word != "--pml"]
+if case == "step":
+    step(int(*words))
+    sys.exit()
 seconds, more = {"metrics": metrics, "memory": memory, "batch": batch, "ranks": ranks}[case](*map(int, words))
 print(f"{'PML' if pml else 'nearfar'}: {seconds:.3f} s, {more:.0f} MiB more")
