@@ -15,7 +15,7 @@ const CEILINGS: [(&str, usize); 10] = [
     ("functions over 100 lines", 0),
     ("functions over 60 lines", 22),
     ("names that lib.rs hands out", 236),
-    ("lines of src", 87_300),
+    ("lines of src", 87_700),
     ("lines of README.md", 250),
 ];
 
