@@ -116,6 +116,7 @@ pub(super) async fn embed(
     Ok(SideRows {
         of: side,
         labels: rows.iter().map(name).collect(),
+        names: dataset.names_of(&rows),
         embeddings,
         rows,
         neighbours: None,

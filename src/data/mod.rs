@@ -10,6 +10,7 @@ pub(crate) mod copies;
 mod files;
 mod fingerprint;
 pub(crate) mod groups;
+mod names;
 mod row_source;
 mod rows;
 mod samples;
@@ -19,6 +20,7 @@ mod suited;
 pub(crate) mod survey;
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicUsize;
 
 #[cfg(feature = "hdf5")]
 pub use files::Hdf5File;
@@ -71,6 +73,10 @@ pub struct Dataset {
     pub label_column: Option<String>,
     /// Text columns beside the label, by name: those that `split = column:NAME` can use.
     pub columns: Vec<(String, Texts)>,
+    /// The column that names the rows, if it is none of those: numbers, or the names of an AnnData file.
+    pub ids: Option<(String, Texts)>,
+    /// Place of the column that names the rows, if one was chosen. See [`Dataset::name_by`].
+    pub named_by: AtomicUsize,
     /// Role of each column of a table, with its first cells; empty if the data is no table.
     pub table: Vec<TableColumn>,
     /// Treatment of cells without a number.
@@ -123,6 +129,7 @@ impl Dataset {
             feature_names: rows.feature_names,
             label_column: rows.label_column,
             columns: rows.columns,
+            ids: rows.ids,
             table: rows.table,
             missing: rows.missing,
             marks: rows.marks,
@@ -150,6 +157,8 @@ impl Dataset {
             class_names: Vec::new(),
             label_column: None,
             columns: Vec::new(),
+            ids: None,
+            named_by: AtomicUsize::new(names::UNCHOSEN),
             table: Vec::new(),
             missing: Missing::default(),
             marks: Marks::default(),

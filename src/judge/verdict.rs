@@ -208,7 +208,25 @@ fn advice_on(trial: &Trial, raw: &Standing, linear: Option<(&Standing, bool)>) -
         NO_GAIN if is_few => format!(
             "Too few rows to tell: only {scored} were scored. Compare settings with several seeds, or bring more rows."
         ),
-        advice => advice.to_owned(),
+        advice => solved(advice, raw).to_owned(),
+    }
+}
+
+/// Precision@1 and MAP@R of raw features from which on there is next to nothing left to learn.
+const SOLVED: [f64; 2] = [0.99, 0.95];
+
+/// The advice, unless the raw features have nearly all that it could be about.
+fn solved<'a>(advice: &'a str, raw: &Standing) -> &'a str {
+    let has = |i: usize| raw.baseline[i] >= SOLVED[i];
+    match advice {
+        _ if !has(0) || advice.starts_with("Do not ship") => advice,
+        _ if has(1) => {
+            "Already solved: the raw features have nearly every row's class, at the nearest row and in whole groups. No head is needed."
+        }
+        "Keep this head if you need whole groups." => {
+            "Already solved for the nearest row, by the raw features. Keep this head if you need whole groups."
+        }
+        _ => advice,
     }
 }
 
@@ -824,5 +842,24 @@ mod tests {
             text.contains(" On validation rows (nothing was kept for a test), "),
             "{text}"
         );
+    }
+
+    #[test]
+    fn raw_features_that_have_nearly_all_leave_nothing_to_learn() {
+        let said = |raw: (usize, f32), head: (usize, f32)| {
+            let trial = Trial {
+                head: judged(head.0, head.1),
+                raw: judged(raw.0, raw.1),
+                linear: None,
+                tested: true,
+            };
+            verdict(&by(Split::Random), Some(&trial)).text
+        };
+        assert!(said((995, 0.97), (999, 0.99)).starts_with("Already solved: the raw features"));
+        assert!(said((992, 0.6), (992, 0.9)).starts_with("Already solved for the nearest row"));
+        assert!(said((985, 0.6), (985, 0.9)).starts_with("Keep this head if you need whole"));
+        // A head that spoils what was there is still refused, and one that helps at the nearest row is still kept.
+        assert!(said((995, 0.97), (900, 0.9)).starts_with("Do not ship"));
+        assert!(said((900, 0.97), (999, 0.99)).starts_with("Keep this head"));
     }
 }

@@ -12,26 +12,41 @@ pub(super) fn npy(rows: &SideRows) -> TakenFile {
     TakenFile::new(format!("{}_embeddings.npy", rows.of.name()), matrix)
 }
 
-/// The class of each row, one a line below a header.
+/// The class of each row, and its name if it has one, one a line below a header.
 pub(super) fn labels(rows: &SideRows) -> TakenFile {
     let mut file = csv::Writer::from_writer(Vec::new());
-    file.write_record(["label"]).expect("memory takes it");
-    for label in &rows.labels {
-        let cell = text::cell(label);
-        file.write_record([cell]).expect("memory takes it");
+    let mut put = |label: String, name: Option<String>| {
+        let cells = std::iter::once(label).chain(name);
+        file.write_record(cells).expect("memory takes it");
+    };
+    put("label".to_owned(), rows.name_column());
+    for (place, label) in rows.labels.iter().enumerate() {
+        put(text::cell(label), rows.name_at(place));
     }
     let bytes = file.into_inner().expect("memory takes it");
     TakenFile::new(format!("{}_labels.csv", rows.of.name()), bytes)
 }
 
-/// Rows that a person picked: their numbers in the data, counted from 0, and their classes. Written by hand: the page makes this
+/// Rows that a person picked: their numbers in the data, counted from 0, their names, and their classes. Written by hand: the page makes this
 /// file without the code that makes the others, which it fetches when they are asked for.
 pub(super) fn listed(dataset: &Dataset, rows: &[u32]) -> TakenFile {
-    let mut text = "row,label\n".to_owned();
+    let has_names = dataset.names().is_some();
+    let quoted = |cell: &str| ["\"", &text::cell(cell).replace('"', "\"\""), "\","].concat();
+    let mut text = if has_names {
+        "row,name,label\n"
+    } else {
+        "row,label\n"
+    }
+    .to_owned();
     for (row, label) in rows.iter().zip(dataset.labels_of(rows)) {
-        let class = text::cell(&dataset.class_names[label as usize]).replace('"', "\"\"");
-        let row = dataset.left_out.in_file(*row);
-        text.push_str(&format!("{row},\"{class}\"\n"));
+        text += &dataset.left_out.in_file(*row).to_string();
+        text.push(',');
+        if has_names {
+            text += &quoted(dataset.name_of(*row).unwrap_or_default());
+        }
+        text += &quoted(&dataset.class_names[label as usize]);
+        text.pop();
+        text.push('\n');
     }
     TakenFile::new("picked_rows.csv", text.into_bytes())
 }
@@ -49,52 +64,68 @@ pub(super) fn read_labels(bytes: &[u8]) -> Result<Vec<String>, String> {
     labels.collect()
 }
 
-/// A table: the row's number in the data, counted from 0, its class, and its coordinates.
+/// A table: the row's number in the data, counted from 0, its name if it has one, its class, and its coordinates.
 pub(super) fn csv(rows: &SideRows) -> TakenFile {
     let mut file = csv::Writer::from_writer(Vec::new());
     let mut put = |cells: Vec<String>| file.write_record(cells).expect("memory takes it");
     let names = (0..rows.embeddings.dim).map(|i| format!("embedding_{i}"));
-    let fixed = ["row", "label"].map(str::to_owned);
-    put(fixed.into_iter().chain(names).collect());
-    let labelled = rows.rows.iter().zip(&rows.labels);
-    for ((number, label), values) in labelled.zip(rows.embeddings.rows()) {
-        let fixed = [number.to_string(), text::cell(label)].into_iter();
-        put(fixed.chain(values.iter().map(f32::to_string)).collect());
+    let fixed = |row: String, name: Option<String>, label: String| {
+        std::iter::once(row).chain(name).chain([label])
+    };
+    let head = fixed("row".to_owned(), rows.name_column(), "label".to_owned());
+    put(head.chain(names).collect());
+    let labelled = rows.rows.iter().zip(&rows.labels).enumerate();
+    for ((place, (number, label)), values) in labelled.zip(rows.embeddings.rows()) {
+        let cells = fixed(number.to_string(), rows.name_at(place), text::cell(label));
+        put(cells.chain(values.iter().map(f32::to_string)).collect());
     }
     let bytes = file.into_inner().expect("memory takes it");
     TakenFile::new(format!("{}_embeddings.csv", rows.of.name()), bytes)
 }
 
-/// Rows to check, the surest first: the row's number in the data, counted from 0, and the votes of its neighbours.
+/// Rows to check, the surest first: the row's number in the data, counted from 0, its name if it has one, and the votes of its
+/// neighbours.
 pub(super) fn to_check(rows: &SideRows, check: &RowsToCheck) -> TakenFile {
     let mut file = csv::Writer::from_writer(Vec::new());
-    let mut put = |cells: [&str; 7]| file.write_record(cells).expect("memory takes it");
-    put([
-        "row",
+    let mut put = |row: String, name: Option<String>, cells: [String; 6]| {
+        let cells = std::iter::once(row).chain(name).chain(cells);
+        file.write_record(cells).expect("memory takes it");
+    };
+    let names = [
         "label",
         "likely_label",
         "neighbours_of_likely",
         "neighbours_of_label",
         "neighbours",
         "similarity",
-    ]);
+    ];
+    put(
+        "row".to_owned(),
+        rows.name_column(),
+        names.map(str::to_owned),
+    );
     for suspect in &check.suspects {
-        put([
-            &suspect.row.to_string(),
-            &text::cell(&suspect.class),
-            &text::cell(&suspect.likely),
-            &suspect.votes.to_string(),
-            &suspect.own.to_string(),
-            &suspect.neighbours.to_string(),
-            &format!("{:.4}", suspect.similarity),
-        ]);
+        let place = rows.rows.binary_search(&suspect.row);
+        let name = place.map_or_else(
+            |_| rows.names.as_ref().map(|_| String::new()),
+            |at| rows.name_at(at),
+        );
+        let cells = [
+            text::cell(&suspect.class),
+            text::cell(&suspect.likely),
+            suspect.votes.to_string(),
+            suspect.own.to_string(),
+            suspect.neighbours.to_string(),
+            format!("{:.4}", suspect.similarity),
+        ];
+        put(suspect.row.to_string(), name, cells);
     }
     let bytes = file.into_inner().expect("memory takes it");
     TakenFile::new(format!("{}_rows_to_check.csv", rows.of.name()), bytes)
 }
 
-/// Files for <https://projector.tensorflow.org>: vectors, labels, and a configuration that names both. Metadata of one column has
-/// no header there.
+/// Files for <https://projector.tensorflow.org>: vectors, labels with names, and a configuration that names both. Metadata of one
+/// column has no header there.
 pub(super) fn projector(rows: &SideRows) -> Vec<TakenFile> {
     let (mut vectors, mut metadata) = (String::new(), String::new());
     for values in rows.embeddings.rows() {
@@ -102,8 +133,15 @@ pub(super) fn projector(rows: &SideRows) -> Vec<TakenFile> {
         vectors.push_str(&cells.join("\t"));
         vectors.push('\n');
     }
-    for label in &rows.labels {
+    if let Some(column) = rows.name_column() {
+        metadata = format!("label\t{}\n", text::tsv(&column));
+    }
+    for (place, label) in rows.labels.iter().enumerate() {
         metadata.push_str(&text::tsv(label));
+        if let Some((_, names)) = &rows.names {
+            metadata.push('\t');
+            metadata.push_str(&text::tsv(&names[place]));
+        }
         metadata.push('\n');
     }
     let name = format!("Nearfar, {} rows", rows.of.words());
@@ -132,6 +170,7 @@ pub(super) mod tests {
             of: RowsOf::Test,
             rows: vec![3, 7],
             labels: ["=HYPERLINK(\"x\")", "<b>\t\n."].map(str::to_owned).into(),
+            names: None,
             embeddings: Embeddings {
                 values: vec![0.6, 0.8, -1.0, 1e-7],
                 dim: 2,
@@ -151,6 +190,54 @@ pub(super) mod tests {
         assert_eq!(
             words(&file),
             "row,label,embedding_0,embedding_1\n3,\"'=HYPERLINK(\"\"x\"\")\",0.6,0.8\n7,\"<b>\t\n.\",-1,0.0000001\n"
+        );
+    }
+
+    #[test]
+    fn every_table_names_its_rows() {
+        let names = ["=a", "b\tc"].map(str::to_owned).into();
+        let rows = SideRows {
+            names: Some(("label".to_owned(), names)),
+            ..small()
+        };
+        assert!(
+            words(&csv(&rows)).starts_with("row,name,label,embedding_0,embedding_1\n3,'=a,\"'=HYP")
+        );
+        assert!(words(&labels(&rows)).starts_with("label,name\n"));
+        assert_eq!(read_labels(&labels(&rows).bytes).as_ref(), Ok(&rows.labels));
+        let metadata = words(&projector(&rows)[1]).to_owned();
+        assert_eq!(
+            metadata,
+            "label\tname\n=HYPERLINK(\"x\")\t=a\n<b>  .\tb c\n"
+        );
+        let suspect = crate::search::rows_to_check::Suspect {
+            row: 7,
+            class: "u".to_owned(),
+            likely: "v".to_owned(),
+            votes: 9,
+            own: 1,
+            neighbours: 10,
+            similarity: 0.5,
+        };
+        let check = RowsToCheck {
+            rows: 2,
+            suspects: vec![suspect],
+            confused: Vec::new(),
+        };
+        let file = to_check(&rows, &check);
+        assert!(
+            words(&file).ends_with("\n7,b\tc,u,v,9,1,10,0.5000\n"),
+            "{}",
+            words(&file)
+        );
+        let mut dataset = Dataset::sample("digits", 0).expect("is there");
+        dataset.ids = Some((
+            "file".to_owned(),
+            (0..1797).map(|i| format!("{i}.png")).collect(),
+        ));
+        assert_eq!(
+            words(&listed(&dataset, &[7])),
+            "row,name,label\n7,\"7.png\",\"7\"\n"
         );
     }
 
@@ -177,7 +264,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_projector_gets_no_headers_and_a_line_a_row() {
+    fn without_names_the_projector_gets_no_headers_and_a_line_a_row() {
         let files = projector(&small());
         assert_eq!(words(&files[0]), "0.6\t0.8\n-1\t0.0000001\n");
         assert_eq!(words(&files[1]), "=HYPERLINK(\"x\")\n<b>  .\n");

@@ -166,6 +166,7 @@ impl Results {
             of: RowsOf::Test,
             rows,
             labels,
+            names: None,
             embeddings: Embeddings { values, dim },
             neighbours: None,
         })

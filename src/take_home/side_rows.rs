@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use super::text;
 use crate::base::order;
 use crate::data::{LeftOut, SAMPLES, Side, Sides};
 use crate::model::embeddings::Embeddings;
@@ -83,6 +84,8 @@ pub struct SideRows {
     pub rows: Vec<u32>,
     /// Name of each row's class.
     pub labels: Vec<String>,
+    /// The column that names the rows, and the name of each, if there is one.
+    pub names: Option<(String, Vec<String>)>,
     /// Embeddings of the rows.
     pub embeddings: Embeddings,
     /// The rows nearest to each among them, if they were searched.
@@ -105,6 +108,23 @@ impl SideRows {
     pub fn to_check(&self) -> Option<RowsToCheck> {
         let found = self.neighbours.as_ref()?;
         Some(RowsToCheck::new(&self.rows, &self.labels, found))
+    }
+
+    /// The column of names as a cell of a header; nothing without one.
+    pub(super) fn name_column(&self) -> Option<String> {
+        let (column, _) = self.names.as_ref()?;
+        // Every column has a name of its own.
+        let taken = ["row", "label", "likely_label"].contains(&&**column) || column.is_empty();
+        Some(match taken {
+            true => "name".to_owned(),
+            false => text::cell(column),
+        })
+    }
+
+    /// The name of the row at a place as a cell; nothing without names.
+    pub(super) fn name_at(&self, place: usize) -> Option<String> {
+        let (_, names) = self.names.as_ref()?;
+        Some(text::cell(&names[place]))
     }
 }
 

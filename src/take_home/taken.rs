@@ -114,6 +114,7 @@ impl Taken {
         self.rows = Some(SideRows {
             of,
             labels: rows.iter().map(label).collect(),
+            names: dataset.names_of(&rows),
             rows,
             embeddings,
             neighbours: None,
@@ -137,6 +138,7 @@ impl Taken {
                 .map(|memory| (memory.embeddings.dim, memory.queue_idx)),
             checkpoint: self.checkpoint.is_some(),
             sample: self.sample.as_ref().map(|sample| sample.dim),
+            names: self.rows.as_ref().and_then(|rows| rows.names.clone()),
             rows: self.rows.as_ref().map(|rows| {
                 (
                     rows.of,
@@ -211,6 +213,7 @@ impl Taken {
                 of,
                 rows: arrays.next(),
                 labels,
+                names: text.names,
                 embeddings: Embeddings {
                     values: arrays.next(),
                     dim,
@@ -239,6 +242,9 @@ struct Text {
     checkpoint: bool,
     sample: Option<usize>,
     rows: Option<(RowsOf, Vec<String>, usize, Option<usize>)>,
+    // Runs that a browser stored earlier have none.
+    #[serde(default)]
+    names: Option<(String, Vec<String>)>,
 }
 
 /// Arrays in their order.
@@ -353,6 +359,7 @@ mod tests {
                 of: RowsOf::Train,
                 rows: vec![11, 12],
                 labels: vec!["a".to_owned(), "b".to_owned()],
+                names: Some(("id".to_owned(), vec!["x".to_owned(), "y".to_owned()])),
                 embeddings,
                 neighbours: Some(Neighbors {
                     k: 1,

@@ -37,7 +37,8 @@ test("axe finds no barrier in any view or dialog, on a desk and on a phone, in t
     await look("during a run");
     await page.click("reset");
     await page.status(/^Ready/);
-    await page.page.getByText("More settings").click();
+    await page.unfold("Settings");
+    await page.unfold("More settings");
     await page.set("Steps", "40");
     for (const layers of ["[32]", "[16]"]) {
       await page.set("Hidden layers", layers);

@@ -77,7 +77,7 @@ test("a worker that ended is followed by one that goes on where the run was save
 });
 
 test("a person's file is asked for again, and another one is refused", async () => {
-  await on("?engine=cpu", leaving, async (page) => {
+  await on("?engine=cpu#data=mirrored", leaving, async (page) => {
     await page.upload(tree("trees.csv"));
     await page.summary(/trees.csv/);
     await page.set("Steps", "3000");
@@ -109,7 +109,7 @@ test("a person's file is asked for again, and another one is refused", async () 
 test("a run goes on whatever was chosen about its cells since, on its file as it was read then", async () => {
   const row = (i) => `${(i * 37) % 101},${i === 17 ? "" : i % 11},${i % 5},${"uvw"[i % 3]}`;
   const file = await written("gaps.csv", ["height,mass,age,kind", ...Array.from({ length: 90 }, (_, i) => row(i))].join("\n"));
-  await on("?engine=cpu#memory_size=0&batch_size=16&hidden_layers=[8]&steps=30000", leaving, async (page) => {
+  await on("?engine=cpu#data=mirrored&memory_size=0&batch_size=16&hidden_layers=[8]&steps=30000", leaving, async (page) => {
     await page.upload(file);
     await page.click("mend-median");
     await page.summary(/^gaps.csv: 90 rows of 3 features/);
@@ -167,7 +167,7 @@ test("where the browser has no room for it the run goes on, and says so until th
 
 /** Opens tabs of one browser profile, and closes them all. */
 async function tabs(check) {
-  await on("?engine=cpu", {}, async (first) => {
+  await on("?engine=cpu#data=mirrored", {}, async (first) => {
     const context = await first.page.context().browser().newContext({ viewport: { width: 1920, height: 1080 }, serviceWorkers: "block" });
     const all = [];
     const tab = async (where) => {
@@ -211,7 +211,7 @@ test("two tabs that train at once are both saved, and closing either loses nothi
     for (const page of [digits, mirrored]) assert.ok(await page.find("unkept").isHidden());
     await digits.page.close();
     // What another tab goes on with is offered to nobody.
-    const third = await tab("?engine=cpu#steps=20");
+    const third = await tab("?engine=cpu#data=mirrored&steps=20");
     await third.says("saved-run", /^Go on from step [^ ]+ of 400.000 of Handwritten digits\?/);
     assert.equal((await stopped(third, 1)).length, 1);
     await save(mirrored);
@@ -231,7 +231,7 @@ test("two tabs that train at once are both saved, and closing either loses nothi
     assert.match(await third.text("dataset-summary"), /^1797 rows/);
     assert.ok((await third.number("step-count")) > 0);
     await save(third);
-    const fourth = await tab("?engine=cpu#steps=20");
+    const fourth = await tab("?engine=cpu#data=mirrored&steps=20");
     await fourth.says("saved-run", /of Mirrored measurements\?/);
     assert.equal((await stopped(fourth, 1)).length, 1);
     await fourth.click("view-runs");
@@ -252,7 +252,7 @@ test("of many stopped runs the last five are kept, and the one that goes is name
       await begin(page);
       await page.page.close();
     }
-    const page = await tab("?engine=cpu#steps=20");
+    const page = await tab("?engine=cpu#data=mirrored&steps=20");
     await page.click("view-runs");
     await page.says("notice", /^5 stopped runs are kept at most: the oldest, on Handwritten digits at step [^ ]+, is gone\.$/);
     assert.equal((await stopped(page, 5)).length, 5);
@@ -267,7 +267,7 @@ test("a run that an earlier version of the page saved is offered, and goes on", 
     const page = await tab(`?engine=cpu#data=digits&${LONG}`);
     await begin(page);
     await page.page.goto("about:blank");
-    const other = await tab("?engine=cpu#steps=20");
+    const other = await tab("?engine=cpu#data=mirrored&steps=20");
     await other.says("saved-run", /of Handwritten digits\?/);
     // As that had it: at the top, under names that all folders shared.
     await other.page.evaluate(async () => {

@@ -37,7 +37,7 @@ async function saved(page, id) {
 }
 
 test("the default comparison gives the table of the command line, and its settings can be used", async () => {
-  await on("?engine=cpu", {}, async (page) => {
+  await on("?engine=cpu#data=mirrored", {}, async (page) => {
     await page.click("view-compare");
     assert.ok(await page.find("embedding-map").isHidden());
     const began = Date.now();
@@ -68,7 +68,7 @@ test("the default comparison gives the table of the command line, and its settin
 });
 
 test("a comparison that is stopped keeps what it found, and other data asks first", async () => {
-  await on("?engine=cpu#steps=300", {}, async (page) => {
+  await on("?engine=cpu#data=mirrored&steps=300", {}, async (page) => {
     await page.click("view-compare");
     await page.find("compare-what").selectOption("memory");
     await page.says("compare-forecast", /12 runs one after the other/);
@@ -93,7 +93,7 @@ test("a comparison that is stopped keeps what it found, and other data asks firs
 });
 
 test("the values of a setting are compared with the settings on the page, and what cannot be is refused beforehand", async () => {
-  await on("?engine=cpu#steps=40&batch_size=16&hidden_layers=[32]", {}, async (page) => {
+  await on("?engine=cpu#data=mirrored&steps=40&batch_size=16&hidden_layers=[32]", {}, async (page) => {
     await page.click("view-compare");
     await page.find("compare-what").selectOption("values");
     assert.equal(await page.find("compare-values").inputValue(), "0,256,1024");

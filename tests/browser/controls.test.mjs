@@ -7,7 +7,7 @@ import { FIRST_BYTES } from "./support.mjs";
 const on = pages();
 
 test("run, pause, step and reset do what they say, by buttons and by keys", async () => {
-  await on("?engine=cpu#steps=4000", {}, async (page) => {
+  await on("?engine=cpu#data=mirrored&steps=4000", {}, async (page) => {
     const step = () => page.number("step-count");
     assert.ok(await page.find("pause").isDisabled());
     await page.click("run");
@@ -120,7 +120,7 @@ test("settings past what a browser can address are refused with their numbers", 
     ["memory_size=16777216&embedding_size=256", /^"training" needs 16\.\d GiB, /],
     ["hidden_layers=[65536,65536]", /^"training" needs 80\.\d GiB, /],
   ]) {
-    await on(`?engine=cpu#${settings}`, {}, async (page) => {
+    await on(`?engine=cpu#data=mirrored&${settings}`, {}, async (page) => {
       await page.click("run");
       await page.status(/^Ready/);
       assert.match(await page.error(), needs);
@@ -129,7 +129,7 @@ test("settings past what a browser can address are refused with their numbers", 
 });
 
 test("the banner moves no control: a click that leaves a bad value still runs", async () => {
-  await on("?engine=cpu#steps=4000", {}, async (page) => {
+  await on("?engine=cpu#data=mirrored&steps=4000", {}, async (page) => {
     const where = () => page.find("run").boundingBox();
     const before = await where();
     await page.page.getByLabel("Batch rows", { exact: true }).fill("0");
@@ -231,7 +231,7 @@ test("while the test side is scored the page says of how many rows, and Pause is
     assert.equal(scoring[1], "true");
     assert.equal(scoring[2], false);
     assert.match(scoring[3], /^\s*Now the rows that were kept until the end are scored/);
-    assert.match(await page.find("precision-at-1").locator("xpath=..").innerText(), /test$/, "whose rows the numbers are of");
+    assert.equal(await page.text("scored-on"), "test rows", "whose rows the numbers are of");
   });
 });
 
@@ -249,7 +249,7 @@ test("E opens what there is to take home, once there is a head", async () => {
 });
 
 test("colours are as the system says, light or dark, over a reload, and as the system says again", async () => {
-  await on("?engine=cpu", { colorScheme: "dark" }, async (page) => {
+  await on("?engine=cpu#data=mirrored", { colorScheme: "dark" }, async (page) => {
     const brightness = () => page.page.evaluate(() => Number(/\d+/.exec(getComputedStyle(document.body).backgroundColor)[0]));
     const button = page.find("theme");
     assert.equal(await button.innerText(), "Auto");

@@ -92,7 +92,7 @@ test("without WebGPU the sentence says what would bring it to this browser", asy
 });
 
 test("in a browser that offers no GPU the default demo reaches what it reaches with one", async () => {
-  await on("", { browser: bare }, async (page) => {
+  await on("#data=mirrored", { browser: bare }, async (page) => {
     assert.match((await device(page))[1], /^It runs on the CPU because the browser offers no GPU, though it could \(WebGPU\)/);
     await page.screenshot("no-webgpu-light");
     await page.click("run");
@@ -104,7 +104,7 @@ test("in a browser that offers no GPU the default demo reaches what it reaches w
 });
 
 test("a GPU that is asked for and is not there is a sentence", async () => {
-  await on("?engine=gpu", { browser: bare }, async (page) => {
+  await on("?engine=gpu#data=mirrored", { browser: bare }, async (page) => {
     const [words, sentence] = await device(page);
     assert.equal(words, "No GPU.");
     assert.match(sentence, /^no GPU adapter: .* or use the CPU engine\.$/);
@@ -143,7 +143,7 @@ test("a hardware GPU is timed once for the shape of its tiles, and the browser k
 
 test("a run stops within 300 ms of the click, on both engines", async () => {
   for (const engine of ["gpu", "cpu"]) {
-    await on(`?engine=${engine}#steps=40000&evaluate_every=40000`, {}, async (page) => {
+    await on(`?engine=${engine}#data=mirrored&steps=40000&evaluate_every=40000`, {}, async (page) => {
       const waited = [];
       for (let i = 0; i < 3; i += 1) {
         await page.click("run");

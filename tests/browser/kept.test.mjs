@@ -49,7 +49,7 @@ async function reloaded(page) {
 }
 
 test("runs are kept over a reload, named, sorted, compared and opened again as they were", async () => {
-  await on(`?engine=cpu#${SMALL}`, {}, async (page) => {
+  await on(`?engine=cpu#data=mirrored&${SMALL}`, {}, async (page) => {
     await ran(page);
     const verdict = await page.text("verdict");
     await page.set("Memory rows", "0");
@@ -114,7 +114,7 @@ test("runs are kept over a reload, named, sorted, compared and opened again as t
 });
 
 test("a run that was stopped is kept too, goes on where it was, and ends as if it had never stopped", async () => {
-  await on("?engine=cpu#steps=600", {}, async (page) => {
+  await on("?engine=cpu#data=mirrored&steps=600", {}, async (page) => {
     await page.click("run");
     await page.page.waitForFunction(() => Number(document.querySelector("[data-testid=step-count]").textContent) >= 100);
     await page.click("reset");
@@ -138,7 +138,7 @@ test("a run that was stopped is kept too, goes on where it was, and ends as if i
 });
 
 test("a run on a file waits for that file", async () => {
-  await on(`?engine=cpu#${SMALL}`, {}, async (page) => {
+  await on(`?engine=cpu#data=mirrored&${SMALL}`, {}, async (page) => {
     await page.upload(new URL("../data/trees.csv", import.meta.url).pathname);
     await page.summary(/^trees.csv/);
     await page.status(/^Ready/);
@@ -251,7 +251,7 @@ test("a kept run that changes when the storage is full stays as it was kept", as
 });
 
 test("another folder of the host has runs of its own, and what was kept before there were such is moved", async () => {
-  await on(`?engine=cpu#${SMALL}`, {}, async (page) => {
+  await on(`?engine=cpu#data=mirrored&${SMALL}`, {}, async (page) => {
     await ran(page);
     await page.click("view-runs");
     await page.says("shelf", /^One kept run takes/);

@@ -22,7 +22,7 @@ test("what does not hold in a link is named, and the rest of it holds", async ()
   await on("?engine=cpu#data=nosuch&steps=33", {}, async (page) => {
     assert.match(await page.error(), /no sample "nosuch"/);
     assert.equal(await page.knob("Steps"), "33");
-    assert.equal(await page.find("dataset-select").inputValue(), "mirrored");
+    assert.equal(await page.find("dataset-select").inputValue(), "digits");
   });
 });
 
@@ -120,6 +120,7 @@ test("a teacher's link shows the settings it names and leaves parts out, and the
     await page.screenshot("lesson");
   });
   await on("?engine=cpu&hide=steps,colour&show=more#data=digits", {}, async (page) => {
+    await page.unfold("Settings");
     const shown = await labels(page);
     assert.ok(shown.includes("Batch rows") && !shown.includes("Steps"), shown.join());
     assert.equal(await page.error(), "The link: `colour` cannot be hidden. What can is data, recipe, more, compare, runs, take-home, or a setting, such as steps; `more` cannot be shown. What can is `recipe`, or a setting, such as steps");

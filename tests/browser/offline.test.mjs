@@ -46,7 +46,7 @@ async function reload(page, ready = /^Ready/) {
 }
 
 test("a page that was loaded once comes up without its server, and runs", async () => {
-  await on("?engine=cpu#steps=40", {}, async (page, site) => {
+  await on("?engine=cpu#data=mirrored&steps=40", {}, async (page, site) => {
     site.close();
     await assert.rejects(fetch(site.url), "the server is gone");
     await reload(page);
@@ -59,7 +59,7 @@ test("a page that was loaded once comes up without its server, and runs", async 
     page.problems.length = 0;
     await page.click("run");
     await page.status(/^Done: 40 steps/);
-    assert.match(await page.text("verdict"), /rows of classes it never saw/);
+    assert.match(await page.find("why").textContent(), /rows of classes it never saw/);
     // As does a link with other settings.
     await page.page.goto(`${site.url}?engine=cpu&again#steps=20`);
     await page.status(/^Ready/);
@@ -74,7 +74,7 @@ test("files are kept once the worker has come up: fetched twice at once, one of 
     if (name.endsWith("_bg.wasm")) await new Promise((over) => setTimeout(over, 500));
     return null;
   };
-  await on("?engine=cpu#steps=20", { instead }, async () => {
+  await on("?engine=cpu#data=mirrored&steps=20", { instead }, async () => {
     const before = asked.slice(0, asked.indexOf("offline.js"));
     assert.equal(before.filter((name) => name.endsWith("_bg.wasm")).length, 2, `for the page and for its worker: ${before}`);
   });
@@ -87,7 +87,7 @@ test("a core that does not arrive at first is asked for again, for the page and 
     const core = ({ pathname }) => pathname.endsWith("_bg.wasm");
     const prepare = (page) => page.route(core, (route) => ((asked += 1) === lost ? route.abort() : route.continue()));
     const site = await serve();
-    const page = await Page.open(browser, `${site.url}?engine=cpu`, { prepare });
+    const page = await Page.open(browser, `${site.url}?engine=cpu#data=mirrored`, { prepare });
     assert.equal(asked, 2);
     await page.page.close();
     site.close();
@@ -95,7 +95,7 @@ test("a core that does not arrive at first is asked for again, for the page and 
 });
 
 test("samples and readers that were used are there without a server; nothing else is kept", async () => {
-  await on("?engine=cpu#steps=20", {}, async (page, site) => {
+  await on("?engine=cpu#data=mirrored&steps=20", {}, async (page, site) => {
     const first = await kept(page);
     const names = [/^$/, /^icon-.*\.svg$/, /^manifest\.json$/, /^nearfar-web-.*\.js$/, /^nearfar-web-.*_bg\.wasm$/, /^reopen-.*\.js$/, /^shelf-.*\.js$/, /^start-.*\.js$/, /^style-.*\.css$/, /^worker\.js$/];
     assert.equal(first.length, names.length, first.join());
@@ -126,7 +126,7 @@ test("a new version is shown at once and takes the place of older ones", async (
     if (version > 0 && name === `${stamp(version)}.css`) return read(`${own.exec(html)[0]}.css`);
     return null;
   };
-  await on("?engine=cpu#steps=20", { instead }, async (page, site) => {
+  await on("?engine=cpu#data=mirrored&steps=20", { instead }, async (page, site) => {
     const styles = async () => (await kept(page)).filter((name) => name.startsWith("style"));
     const [first] = await styles();
     // The version before stays for pages that are still open; the one before that goes.
@@ -166,7 +166,7 @@ for (const [what, answer] of Object.entries(WRONG)) {
       return isWrong ? answer(read, own.exec(html)[0]) : read(own.exec(html)[0]);
     };
     const headers = (name) => (isWrong && name === core && what === "its page" ? { "content-type": "text/html" } : {});
-    await on("?engine=cpu#steps=20", { instead, headers }, async (page, site) => {
+    await on("?engine=cpu#data=mirrored&steps=20", { instead, headers }, async (page, site) => {
       let loads = 0;
       page.page.on("domcontentloaded", () => { loads += 1; });
       [isNew, isWrong] = [true, true];

@@ -59,7 +59,7 @@ test("where nothing steers, the training side is named and no other side's basel
 });
 
 test("nothing learned is said, with the likely cause", async () => {
-  await on("?engine=cpu#steps=40&miner.type_of_triplets=easy", {}, async (page) => {
+  await on("?engine=cpu#data=mirrored&steps=40&miner.type_of_triplets=easy", {}, async (page) => {
     await page.click("run");
     await page.status(/^Done/);
     const warnings = await page.text("warnings");

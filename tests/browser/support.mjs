@@ -157,10 +157,16 @@ export class Page {
     return this.find(id).filter({ visible: true, hasText: pattern }).waitFor({ timeout: 60_000 });
   }
 
+  /** Opens a part of the settings that is folded. */
+  async unfold(name) {
+    const fold = this.page.locator(".controls details").filter({ has: this.page.locator(`> summary:text-is("${name}")`) }).last();
+    if ((await fold.getAttribute("open")) === null) await fold.locator("> summary").click();
+  }
+
   /** Sets a knob by its label. */
   async set(label, value) {
     const knob = this.page.getByLabel(label, { exact: true });
-    if (!(await knob.isVisible())) await this.page.getByText("More settings").click();
+    for (const fold of ["Settings", "More settings"]) if (!(await knob.isVisible())) await this.unfold(fold);
     if ((await knob.evaluate((element) => element.tagName)) === "SELECT") await knob.selectOption(value);
     else {
       await knob.fill(value);

@@ -80,10 +80,10 @@ test("a page that shares its memory with no other runs on all cores, with the co
 });
 
 test("where a GPU computes, or no memory may be shared, the page fetches the core without threads", async () => {
-  await on(2, "?engine=gpu", async (page, asked) => assert.deepEqual(core(asked), ["web"]), { ready: /^Nothing can run/ });
+  await on(2, "?engine=gpu#data=mirrored", async (page, asked) => assert.deepEqual(core(asked), ["web"]), { ready: /^Nothing can run/ });
   const asked = [];
   const site = await serve({ instead: (name) => void asked.push(name) });
-  const page = await Page.open(browser, `${site.url}?engine=cpu`);
+  const page = await Page.open(browser, `${site.url}?engine=cpu#data=mirrored`);
   assert.deepEqual(core(asked), ["web"]);
   await page.page.close();
   site.close();
@@ -113,7 +113,7 @@ test("helpers are as many after 50 files and 30 runs as before, and end with the
   // Those of pages that were closed just now take a moment to end.
   for (const until = Date.now() + 5000; workers() > 0 && Date.now() < until;) await new Promise((then) => setTimeout(then, 50));
   const none = workers();
-  await on(3, "?engine=cpu#steps=2&batch_size=16&memory_size=64", async (page) => {
+  await on(3, "?engine=cpu#data=mirrored&steps=2&batch_size=16&memory_size=64", async (page) => {
     const before = workers();
     assert.equal(before - none, 3, "the worker and two helpers");
     for (let at = 0; at < 50; at += 1) {

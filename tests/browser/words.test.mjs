@@ -105,7 +105,8 @@ test("where a GPU is asked for and there is none, Run is off, and one click lead
 
 test("every control of a setting, of data and of a comparison says what it is for", async () => {
   await on("?engine=cpu#data=digits&steps=20", {}, async (page) => {
-    await page.page.getByText("More settings").click();
+    await page.unfold("Settings");
+    await page.unfold("More settings");
     const mute = () => page.page.evaluate(() => {
       const says = (control) => {
         const near = control.closest(".knob") ?? control.closest(".data, .asked, .ask");

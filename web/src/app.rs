@@ -1,8 +1,9 @@
 //! Layout of the page. Its signals are named in `state/mod.rs`.
 
 use leptos::prelude::*;
-use nearfar::{Cure, Marks, Metrics, Missing};
+use nearfar::{Cure, Marks, Missing};
 
+use crate::answer::{Answer, Step};
 use crate::checkpoints::{self, GoOn};
 use crate::compare::Board;
 use crate::controls::Controls;
@@ -19,9 +20,9 @@ use crate::map::Map;
 use crate::neighbours::Neighbours;
 use crate::runs::{self, Table, Unkept};
 use crate::session::Session;
-use crate::state::{Curves, FEWER, KeptRun, Phase, Problem, State, View};
+use crate::state::{KeptRun, Phase, Problem, State, View};
 use crate::take_home::Pieces;
-use crate::terms::{self, Term};
+use crate::terms;
 use crate::theme;
 use crate::words::{capitalized, grouped, time};
 
@@ -53,10 +54,10 @@ pub(crate) fn App() -> impl IntoView {
             </header>
             <section class="run">
                 <Buttons state session/>
-                <Numbers state/>
+                <Step state/>
             </section>
             <section class="word">
-                <Verdict state session/>
+                <Answer state session/>
                 <RunForecast state/>
                 <Banner state session/>
             </section>
@@ -378,104 +379,6 @@ fn Buttons(state: State, session: Session) -> impl IntoView {
                 on:click=move |_| session.take_home()
                 aria-disabled=move || off(state.can_take_home())
             >"Take home"</button>
-        </div>
-    }
-}
-
-/// Headline numbers: precision@1 of the head, of the raw features and of the linear map, and the step.
-#[component]
-fn Numbers(state: State) -> impl IntoView {
-    let score =
-        |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}"));
-    let curves = state.curves;
-    let baseline = move |of: fn(&Curves) -> Option<Metrics>| {
-        score(of(&curves.read()).map(|m| m.precision_at_1))
-    };
-    // All three scores are of one side; it is the baselines' while the head is not scored yet.
-    let side = move || match curves.read().latest_side() {
-        "" => curves.read().baseline_side(),
-        side => side,
-    };
-    let of = move || match curves.read().step() {
-        0 => String::new(),
-        _ => {
-            let curves = curves.read();
-            let best = curves.best.iter().map(|best| format!(", {best}"));
-            format!("of {}{}", curves.config.steps, best.collect::<String>())
-        }
-    };
-    view! {
-        <dl class="numbers">
-            <div class="headline">
-                <dt><Term term=terms::PRECISION_AT_1/></dt>
-                <dd>
-                    <span data-testid="precision-at-1">{move || score(curves.read().latest_precision())}</span>
-                    <small>{side}</small>
-                </dd>
-            </div>
-            <div>
-                <dt><Term term=terms::RAW/></dt>
-                <dd>
-                    <span data-testid="baseline-precision-at-1">{move || baseline(Curves::latest_raw)}</span>
-                </dd>
-            </div>
-            <div>
-                <dt><Term term=terms::LDA/></dt>
-                <dd>
-                    <span data-testid="baseline-linear-precision-at-1">{move || baseline(Curves::latest_linear)}</span>
-                </dd>
-            </div>
-            <div>
-                <dt><Term term=terms::STEP/></dt>
-                <dd><span data-testid="step-count">{move || curves.read().step()}</span> <small>{of}</small></dd>
-            </div>
-        </dl>
-    }
-}
-
-/// The verdict in a sentence; before there is one, what to expect or to do.
-#[component]
-fn Verdict(state: State, session: Session) -> impl IntoView {
-    let text = Memo::new(move |_| {
-        match (&state.curves.read().verdict, state.has_run()) {
-        (Some(verdict), _) => verdict.clone(),
-        (None, true) if state.is_scoring() => {
-            "Now the rows that were kept until the end are scored, once: by the head, and by what it is compared with."
-                .to_owned()
-        }
-        (None, true) => "The verdict comes at the end, on rows that were never trained on.".to_owned(),
-        (None, false) if state.is_imagined() => {
-            "Change the sizes or any setting, and see what a run would take. Choose data to run.".to_owned()
-        }
-        (None, false) => "Press Run: a small network learns to place rows of the same class side by side. You see how well \
-                          it does, and what a memory of earlier batches adds."
-            .to_owned(),
-    }
-    });
-    // The first sentence of a verdict is advice; the numbers follow it.
-    let part = move |second: bool| {
-        let text = text.get();
-        let told = state.curves.with(|curves| curves.verdict.is_some());
-        match text.split_once(". ").filter(|_| told) {
-            Some((advice, _)) if !second => format!("{advice}."),
-            Some((_, numbers)) => numbers.to_owned(),
-            None if second => text,
-            None => String::new(),
-        }
-    };
-    let (advice, numbers) = (move || part(false), move || part(true));
-    let is_new = move || state.curves.read().history.is_empty() && !state.has_run();
-    view! {
-        <div class="verdict" class:told=move || state.curves.read().verdict.is_some()>
-            <p data-testid="verdict" aria-live="polite"><b>{advice}</b>" "{numbers}</p>
-            <progress aria-label="Scoring the test rows" hidden=move || !state.is_scoring() value=move || state.part.get().map(|part| part.to_string())></progress>
-            <p class="muted working"><span data-testid="working">{state.working}</span>" "
-                <button class="link" data-testid="score-fewer" hidden=move || !state.can_score_fewer() on:click=move |_| session.score_fewer()>
-                    {format!("Score {} rows only", grouped(FEWER as u64))}
-                </button>
-                <button class="link" data-testid="stop-reading" hidden=move || !state.is_reading() on:click=move |_| session.stop_reading()>"Stop reading"</button>
-                <a data-testid="tour" href="?tour" target="_blank" hidden=move || !is_new()>"Take the tour"</a>
-            </p>
         </div>
     }
 }

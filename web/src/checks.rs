@@ -4,12 +4,9 @@ use leptos::prelude::*;
 use nearfar::{Confusion, Piece, RowsOf, RowsToCheck, Suspect};
 
 use crate::protocol::Command;
-use crate::session::Session;
+use crate::session::{LISTED, Session};
 use crate::state::State;
 use crate::words::grouped;
-
-/// Most rows that are listed; the file has all.
-const LISTED: usize = 50;
 
 /// The button, and the rows that it found.
 #[component]
@@ -98,10 +95,11 @@ fn found(session: Session, check: &RowsToCheck) -> impl IntoView + use<> {
 /// Table row of a suspect; its button shows it on the map, with its neighbours.
 fn line(session: Session, suspect: &Suspect) -> impl IntoView + use<> {
     let row = suspect.row;
-    let label = format!("Show row {row} on the map");
+    let name = move || session.state.called(row);
+    let label = move || format!("Show row {} on the map", name());
     view! {
         <tr>
-            <td><button class="link" aria-label=label on:click=move |_| session.choose_row(Some(row))>{row}</button></td>
+            <td><button class="link" aria-label=label title=format!("Row {row}") on:click=move |_| session.choose_row(Some(row))>{name}</button></td>
             <td>{suspect.class.clone()}</td>
             <td>{suspect.likely.clone()}</td>
             <td>{format!("{} of {}", suspect.votes, suspect.neighbours)}</td>

@@ -5,11 +5,16 @@ use leptos::prelude::*;
 use nearfar::{Recipe, TrainConfig};
 use wasm_bindgen::JsCast as _;
 
+use crate::kept;
 use crate::knobs::{Entry, Knob, LEARNING, MAIN, MORE};
+use crate::link;
 use crate::state::State;
 use crate::terms::About;
 
-/// All knobs; the rarer ones fold away.
+/// Storage key of whether the settings stand open.
+const OPEN: &str = "nearfar.settings";
+
+/// The recipe, and all knobs, which fold away, the rarer ones once more.
 #[component]
 pub(crate) fn Controls(state: State) -> impl IntoView {
     let lesson = state.lesson.get_value();
@@ -17,14 +22,30 @@ pub(crate) fn Controls(state: State) -> impl IntoView {
     let (main, more, learning) = (MAIN.map(row), MORE.map(row), LEARNING.map(row));
     let has_more = more.iter().chain(&learning).any(Option::is_some);
     let has_more = lesson.shows("more") && has_more;
+    let has_any = has_more || main.iter().any(Option::is_some);
+    // A person who opened them once, or whose link names some, wants them.
+    let is_wanted = lesson.names_some()
+        || !link::read().sets.is_empty()
+        || kept::kept(OPEN).as_deref() == Some("true");
+    // Comes before the browser opens or folds them.
+    let wanted = move |event: web_sys::MouseEvent| {
+        let summary = event
+            .target()
+            .and_then(|it| it.dyn_into::<web_sys::Element>().ok());
+        let details = summary.and_then(|summary| summary.parent_element());
+        details.inspect(|it| kept::keep(OPEN, &(!it.has_attribute("open")).to_string()));
+    };
     view! {
         <section class="controls" aria-label="Settings">
             {lesson.shows("recipe").then(|| view! { <Recipes state/> })}
-            {main}
-            <details hidden=!has_more open=lesson.asks_for_more()>
-                <summary>"More settings"</summary>
-                {more}
-                {learning}
+            <details hidden=!has_any open=is_wanted>
+                <summary on:click=wanted>"Settings"</summary>
+                {main}
+                <details hidden=!has_more open=lesson.asks_for_more()>
+                    <summary>"More settings"</summary>
+                    {more}
+                    {learning}
+                </details>
             </details>
         </section>
     }

@@ -2,7 +2,7 @@
 
 use leptos::html::Select;
 use leptos::prelude::*;
-use nearfar::{DataReport, Format, IMAGINED, Missing, SAMPLES};
+use nearfar::{DataReport, Format, IMAGINED, Missing};
 use wasm_bindgen::JsCast as _;
 use web_sys::{DataTransfer, DragEvent, File, FileList, HtmlInputElement};
 
@@ -14,7 +14,7 @@ use crate::session::Session;
 use crate::source::SAVED;
 use crate::state::State;
 use crate::terms::{self, About, Term};
-use crate::words::{capitalized, grouped, sample_text};
+use crate::words::{LISTED, capitalized, grouped, sample_text};
 
 /// Controls to choose the data, and a summary of it.
 #[component]
@@ -42,7 +42,7 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
                 on:change=move |event| session.choose_sample(event_target_value(&event))
             >
                 <option value="" disabled=true hidden=move || !sample().is_empty()>{other}</option>
-                {SAMPLES.map(|name| view! { <option value=name>{listed(name)}</option> })}
+                {LISTED.map(|name| view! { <option value=name>{sample_text(name)}</option> })}
                 <option value=IMAGINED>"No data yet: plan memory and time"</option>
             </select>
             <label class="file" class:over=dropping>
@@ -60,6 +60,7 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
             <Imagined state session/>
             <LabelColumn state session/>
             <MissingCells state session/>
+            <NamedBy state session/>
             <FirstRows state session/>
             <p class="summary">{move || split(&run.read(), state.curves.read_untracked().config.test_queries)}</p>
             <p class="summary" data-testid="data-decided">
@@ -83,7 +84,7 @@ fn take_files(event: &web_sys::Event, session: Session) {
 /// Name of the sample that the data is; empty if it is none.
 fn sample(data: Option<&DataSummary>) -> String {
     match data.and_then(|data| data.name.strip_prefix("sample:")) {
-        Some(name) if !SAMPLES.contains(&name) => IMAGINED.to_owned(),
+        Some(name) if !LISTED.contains(&name) => IMAGINED.to_owned(),
         name => name.unwrap_or_default().to_owned(),
     }
 }
@@ -230,6 +231,39 @@ fn MissingCells(state: State, session: Session) -> impl IntoView {
     }
 }
 
+/// Menu of the column that names the rows, if there is one.
+#[component]
+fn NamedBy(state: State, session: Session) -> impl IntoView {
+    let naming = Memo::new(move |_| {
+        let data = state.data.read();
+        data.as_ref()
+            .map_or_else(Vec::new, |data| data.naming.clone())
+    });
+    let options = move || {
+        let columns = naming.get().into_iter();
+        columns
+            .map(|column| view! { <option value=column.clone()>{column.clone()}</option> })
+            .collect_view()
+    };
+    let by = move || state.names.by.get().unwrap_or_default();
+    let select = NodeRef::<Select>::new();
+    hold(select, by, state);
+    view! {
+        <div class="knob above" hidden=move || naming.read().is_empty()>
+            <div class="titled">
+                <label for="named-by">"Rows are called by"</label>
+                <About
+                    of="the column that names the rows" text="The column whose cells name the rows on the map, in lists and in the files that are saved. Unasked it is the one that has another text in every row."
+                />
+            </div>
+            <select id="named-by" data-testid="named-by" node_ref=select on:change=move |event| session.name_by(event_target_value(&event))>
+                <option value="" disabled=true hidden=true>"their numbers"</option>
+                {options}
+            </select>
+        </div>
+    }
+}
+
 /// Opens files that are dropped anywhere on the page, also over a dialog: the browser would leave the page for them.
 pub(crate) fn take_drops(session: Session) {
     let dropping = session.state.dropping;
@@ -309,14 +343,6 @@ fn decided(run: &DataReport, data: Option<&DataSummary>) -> String {
     let known = data.map_or(&[][..], |data| &data.notes);
     let own = run.notes.iter().filter(|note| !known.contains(note));
     own.map(|note| format!("{}. ", capitalized(note))).collect()
-}
-
-/// A sample in the list; the first is the demo.
-fn listed(name: &str) -> String {
-    match name == SAMPLES[0] {
-        true => format!("{} (the demo)", sample_text(name)),
-        false => sample_text(name).to_owned(),
-    }
 }
 
 /// Summary of the data in a few words.

@@ -1,7 +1,7 @@
 //! Forecast of a run's memory and time before it starts, or why it cannot start.
 
 use leptos::prelude::*;
-use nearfar::{Bytes, STREAM_FROM_BYTES};
+use nearfar::{Bytes, STREAM_FROM_BYTES, TrainConfig};
 
 use crate::knobs::said;
 use crate::plots::Purposes;
@@ -19,8 +19,13 @@ const LARGE: u64 = 64 << 20;
 #[component]
 pub(crate) fn RunForecast(state: State) -> impl IntoView {
     let shown = move || {
-        let told = state.phase.get() == Phase::Finished
-            && state.curves.read().config == *state.config.read();
+        // A run without memory, which leaves the settings as they are, is followed by none.
+        let config = state.config.read();
+        let ran = TrainConfig {
+            memory_size: config.memory_size,
+            ..state.curves.read().config.clone()
+        };
+        let told = state.phase.get() == Phase::Finished && ran == *config;
         state.can_start() && !told && state.forecast.read().is_some()
     };
     let refused = move || matches!(*state.forecast.read(), Some(Err(_)));
@@ -39,7 +44,11 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
     let beside_pml = move || planned(state, beside_pml);
     let table = move || planned(state, |forecast| table(forecast, state.is_imagined()));
     let chunk = move || planned(state, |forecast| forecast.chunk.clone());
-    let is_large = move || planned(state, |forecast| forecast.table_bytes >= LARGE);
+    let is_large = move || {
+        planned(state, |forecast| {
+            forecast.table_bytes + forecast.text_bytes >= LARGE
+        })
+    };
     // If PML would hold little, too, nothing is said.
     let tells_pml = move || pml() > MUCH || (state.is_imagined() && pml() > 0);
     let parts = Signal::derive(move || planned(state, |forecast| forecast.by_purpose.clone()));
@@ -92,6 +101,17 @@ fn beside_pml(forecast: &protocol::RunForecast) -> String {
 
 /// Bytes of the table itself, and where they are held.
 fn table(forecast: &protocol::RunForecast, is_imagined: bool) -> String {
+    let text = match forecast.text_bytes {
+        0 => String::new(),
+        bytes => format!(
+            " Names of its rows and other text take {} besides.",
+            Bytes(bytes)
+        ),
+    };
+    numbers(forecast, is_imagined) + &text
+}
+
+fn numbers(forecast: &protocol::RunForecast, is_imagined: bool) -> String {
     let bytes = Bytes(forecast.table_bytes);
     // A smaller file is held whole, in any format.
     let may_stay = is_imagined && forecast.table_bytes >= STREAM_FROM_BYTES;

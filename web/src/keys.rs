@@ -1,9 +1,9 @@
-//! The keyboard: Space runs or pauses, S steps, R resets, E opens *Take home*, ? shows the keys.
+//! The keyboard: Space runs or pauses, S steps, R resets, E opens *Take home*, 1 to 5 choose a tab, ? shows the keys.
 
 use leptos::ev::keydown;
 use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
-use web_sys::{Element, KeyboardEvent};
+use web_sys::{Element, HtmlElement, KeyboardEvent};
 
 use crate::dialog::{self, Dialog};
 use crate::session::Session;
@@ -49,9 +49,19 @@ pub(crate) fn listen(
             "r" | "R" => session.reset(),
             "e" | "E" => session.take_home(),
             "?" => help.set(true),
+            tab @ ("1" | "2" | "3" | "4" | "5") => show_tab(tab),
             _ => {}
         }
     });
+}
+
+/// Shows the tab of this number beside the map.
+fn show_tab(number: &str) {
+    let id = format!("tab-{}", number.as_bytes()[0] - b'1');
+    let tab = document().get_element_by_id(&id);
+    if let Some(tab) = tab.and_then(|tab| tab.dyn_into::<HtmlElement>().ok()) {
+        tab.click();
+    }
 }
 
 /// The list of keys.
@@ -62,6 +72,7 @@ pub(crate) fn Keys(shown: RwSignal<bool>) -> impl IntoView {
         ("S", "take one step"),
         ("R", "reset (it can be undone)"),
         ("E", "take home: export the head, embeddings, a report .."),
+        ("1 to 5", "show Learning, Mining, Memory, Scores, Rows"),
         ("?", "show these keys"),
         ("Esc", "close what is open"),
     ];

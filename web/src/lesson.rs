@@ -54,6 +54,11 @@ impl Lesson {
         !self.hidden.iter().any(|hidden| hidden == name) && (is_asked_for || !is_of_settings(name))
     }
 
+    /// Tells if settings are asked for by name.
+    pub(crate) fn names_some(&self) -> bool {
+        self.only.iter().any(|only| only != "recipe")
+    }
+
     /// Tells if one of the rarer settings is asked for by name.
     pub(crate) fn asks_for_more(&self) -> bool {
         self.only

@@ -6,6 +6,7 @@
     reason = "the component macro makes the properties of a component `pub`"
 )]
 
+mod answer;
 mod app;
 #[path = "../files/src/asked.rs"]
 mod asked;

@@ -8,7 +8,10 @@ mod sheet;
 use js_sys::JsString;
 use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
-use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement, PointerEvent, WheelEvent};
+use web_sys::{
+    CanvasRenderingContext2d, Element, HtmlCanvasElement, HtmlElement, KeyboardEvent, PointerEvent,
+    WheelEvent,
+};
 use web_time::Duration;
 
 use crate::frame::{fit, redraw};
@@ -109,7 +112,7 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
                 <canvas
                     node_ref=canvas data-testid="embedding-map" role="img" aria-label=label style=("touch-action", touched)
                     on:pointerdown=move |event| press(&event, look)
-                    on:pointermove=move |event| pass(&event, state, look)
+                    on:pointermove=move |event| pass(&event, state, session, look)
                     on:pointerup=move |event| release(&event, state, session, look)
                     on:pointerleave=move |_| look.hovered.set(None)
                     on:pointercancel=move |_| let_go(look)
@@ -174,8 +177,8 @@ fn card(state: State, look: Look) -> impl IntoView {
     move || {
         look.hovered.get().map(|Hovered { text, row, at: (x, y) }| {
             view! {
-                <span class="hover" class:under=y < CARD style=("left", format!("{x:.0}px")) style=("top", format!("{y:.0}px"))>
-                    <Picture state row/>{text}
+                <span class="hover" class:under=y < CARD style=("left", format!("min({x:.0}px, 100% - 200px)")) style=("top", format!("{y:.0}px"))>
+                    <Picture state row/>{move || state.name(row).map(|name| view! { <b>{name}</b> ", " })}{text}
                 </span>
             }
         })
@@ -306,8 +309,10 @@ fn Legend(state: State, look: Look) -> impl IntoView {
             .filter(|(_, (name, count))| *count > 0 && lowercase(name).contains(&sought))
             .collect();
         let more = found.len().saturating_sub(NAMED);
-        let key = |(at, (name, count)): (usize, (String, u64))| {
+        let key = |(place, (at, (name, count))): (usize, (usize, (String, u64)))| {
             let class = at as u16;
+            // The list is one stop of the keyboard; the arrows go on from there.
+            let stop = if place == 0 { "0" } else { "-1" };
             let pressed = move || (look.alone.get() == Some(class)).to_string();
             let choose = move |_| {
                 let again = look.alone.get_untracked() == Some(class);
@@ -315,14 +320,15 @@ fn Legend(state: State, look: Look) -> impl IntoView {
             };
             let title = format!("{name}: a click shows this class alone, once more shows all");
             view! {
-                <button class="key" aria-pressed=pressed on:click=choose title=title>
+                <button class="key" tabindex=stop aria-pressed=pressed on:click=choose title=title>
                     <i class="dot" style=("--line", painter::css_color(class))></i>{name}
                     <span class="muted">{format!(" ({})", grouped(count))}</span>
                 </button>
             }
         };
         let none = found.is_empty() && !sought.is_empty();
-        let keys = found.into_iter().take(NAMED).map(key).collect_view();
+        let keys = found.into_iter().take(NAMED).enumerate();
+        let keys = keys.map(key).collect_view();
         let rest = match more {
             _ if none => Some("No class of this name is on the map.".to_owned()),
             0 => None,
@@ -331,7 +337,7 @@ fn Legend(state: State, look: Look) -> impl IntoView {
         view! { {keys} {rest.map(|rest| view! { <span class="muted">{rest}</span> })} }
     };
     view! {
-        <div class="classes">
+        <div class="classes" on:keydown=move |event| step_class(&event)>
             <Show when=many>
                 <input
                     type="search" aria-label="Find a class" placeholder="Find a class" data-testid="find-class"
@@ -340,6 +346,25 @@ fn Legend(state: State, look: Look) -> impl IntoView {
             </Show>
             {keys}
         </div>
+    }
+}
+
+/// Moves the focus from class to class by the arrow keys.
+fn step_class(event: &KeyboardEvent) {
+    let held = event
+        .target()
+        .and_then(|held| held.dyn_into::<Element>().ok());
+    let next = held
+        .filter(|held| held.class_name() == "key")
+        .and_then(|held| match &*event.key() {
+            "ArrowRight" | "ArrowDown" => held.next_element_sibling(),
+            "ArrowLeft" | "ArrowUp" => held.previous_element_sibling(),
+            _ => None,
+        });
+    let next = next.filter(|next| next.class_name() == "key");
+    if let Some(next) = next.and_then(|next| next.dyn_into::<HtmlElement>().ok()) {
+        event.prevent_default();
+        next.focus().ok();
     }
 }
 
@@ -434,7 +459,7 @@ fn from_middle(at: (f64, f64), (width, height): (f64, f64)) -> (f64, f64) {
     ((at.0 - width / 2.0) / unit, (at.1 - height / 2.0) / unit)
 }
 
-fn pass(event: &PointerEvent, state: State, look: Look) {
+fn pass(event: &PointerEvent, state: State, session: Session, look: Look) {
     let Some(canvas) = target(event) else { return };
     let size = size(&canvas);
     if pinch(event, look, size) {
@@ -465,6 +490,9 @@ fn pass(event: &PointerEvent, state: State, look: Look) {
         })
     });
     if *look.hovered.read_untracked() != hovered {
+        if let Some(hovered) = &hovered {
+            session.ask_names(vec![hovered.row]);
+        }
         look.hovered.set(hovered);
     }
 }

@@ -27,6 +27,7 @@ pub(crate) fn Neighbours(state: State, session: Session) -> impl IntoView {
             hidden=move || state.map.read().as_ref().is_none_or(|map| map.side.is_none())
         >
             <Row state session/>
+            <Cells state/>
             <table hidden=none>
                 <thead>
                     <tr>
@@ -49,16 +50,15 @@ fn Row(state: State, session: Session) -> impl IntoView {
         row.map_or_else(String::new, |row| row.to_string())
     };
     let enter = move |event: web_sys::Event| {
-        let entered = event_target_value(&event).parse::<u32>();
-        let before = state.chosen.get_untracked();
-        let row = match (&*state.map.read_untracked(), entered) {
-            (Some(map), Ok(entered)) => map.places.row_at(entered, before),
-            _ => None,
-        };
-        session.choose_row(row);
+        session.find_row(&event_target_value(&event));
         // Shows the chosen row's number again: the entered row may not be on the map.
         state.chosen.notify();
     };
+    // Names are looked for as well; the arrow keys of a number go from row to row.
+    let is_named = move || state.names.by.read().is_some();
+    let kind = move || if is_named() { "search" } else { "number" };
+    let hint = move || if is_named() { "name or number" } else { "" };
+    let name = move || state.chosen.get().and_then(|row| state.name(row));
     let said = move || match (state.chosen.get(), &*state.neighbours.read()) {
         (None, _) => {
             "Click a point, or enter a row's number: its closest rows are listed.".to_owned()
@@ -71,17 +71,33 @@ fn Row(state: State, session: Session) -> impl IntoView {
             <label>
                 "Row"
                 <input
-                    data-testid="neighbour-row" type="number" min="0" prop:value=number on:change=enter
+                    data-testid="neighbour-row" type=kind min="0" placeholder=hint prop:value=number on:change=enter
                     title="Rows are counted from 0, as in the files that are saved. The arrow keys go from row to row of the map"
                 />
             </label>
             {move || state.chosen.get().map(|row| view! { <Picture state row/> })}
+            <b data-testid="row-name">{name}</b>
             <p role="status">{said}</p>
             <button
                 class="quiet" hidden=move || state.chosen.get().is_none() on:click=move |_| session.choose_row(None)
             >"Clear"</button>
         </div>
     }
+}
+
+/// Cells of the chosen row in its own columns.
+#[component]
+fn Cells(state: State) -> impl IntoView {
+    let lines = move || {
+        let cells = state.names.cells.read();
+        let own = cells
+            .as_ref()
+            .filter(|(row, _)| state.chosen.get() == Some(*row));
+        let cells = own.map_or(&[][..], |(_, cells)| cells);
+        let line = |(column, cell): &(String, String)| view! { <div><dt>{column.clone()}</dt><dd>{cell.clone()}</dd></div> };
+        cells.iter().map(line).collect_view()
+    };
+    view! { <dl class="cells" data-testid="row-cells">{lines}</dl> }
 }
 
 /// Result of a search in a sentence.
@@ -100,11 +116,14 @@ fn summary(found: &Neighbourhood) -> String {
 
 /// A neighbour in the table, with the mark that it has on the map.
 fn line(state: State, i: usize, neighbour: &Neighbour) -> impl IntoView + use<> {
-    let word = if neighbour.right { "right" } else { "wrong" };
+    let (row, word) = (
+        neighbour.row,
+        if neighbour.right { "right" } else { "wrong" },
+    );
     view! {
         <tr class=word>
             <td>{i + 1}</td>
-            <td><Picture state row=neighbour.row/>{neighbour.row}</td>
+            <td title=format!("Row {row}")><Picture state row/>{move || state.called(row)}</td>
             <td title=neighbour.class.clone()>{neighbour.class.clone()}</td>
             <td><i class="mark"></i>{word}</td>
             <td>{format!("{:.3}", neighbour.similarity)}</td>

@@ -85,6 +85,22 @@ pub(crate) enum Command {
         /// Numbers of the rows.
         rows: Vec<u32>,
     },
+    /// Names rows of the data, and gives the cells of one.
+    About {
+        /// Numbers of the rows.
+        rows: Vec<u32>,
+        /// Row whose cells are asked for.
+        cells_of: Option<u32>,
+    },
+    /// Names the rows by this column.
+    NameBy(String),
+    /// Finds the row of this name, or one of these, ascending, whose name has this text in it.
+    FindName {
+        /// The name, or a part of it.
+        name: String,
+        /// Rows that a part can be of.
+        rows: Vec<u32>,
+    },
     /// Limits the test rows that are scored at the end, also while they are being scored.
     ScoreFewer {
         /// Most test rows that are scored.
@@ -222,6 +238,15 @@ pub(crate) enum Event {
     NotPlaced(String),
     /// The rows nearest to the one that was asked for. A row that is no longer on the map gets no answer.
     Neighbours(Box<Neighbourhood>),
+    /// Answers [`Command::About`].
+    About {
+        /// Names of rows; empty where a row has none.
+        names: Vec<(u32, String)>,
+        /// A row with its cells by column.
+        cells: Option<Cells>,
+    },
+    /// The row of the name that was looked for.
+    FoundName(Option<u32>),
     /// Forecast of scoring every row of a side: sent once a run has begun, and again when it is over.
     CanEvaluateAll(EvaluationForecast),
     /// Progress of long work.
@@ -316,6 +341,9 @@ pub(crate) enum Event {
     Said(String),
 }
 
+/// A row, and its cells by column.
+pub(crate) type Cells = (u32, Vec<(String, String)>);
+
 /// Device that the core runs on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Running {
@@ -362,6 +390,9 @@ pub(crate) struct DataSummary {
     pub(crate) missing: Missing,
     /// Text columns: they can say the side, the group or the super-class of each row.
     pub(crate) split_columns: Vec<String>,
+    /// The columns that can name the rows, and the one that does.
+    pub(crate) naming: Vec<String>,
+    pub(crate) named_by: Option<String>,
     /// There are no rows: memory and time can only be planned.
     pub(crate) imagined: bool,
     /// The settings to start from.
@@ -409,6 +440,8 @@ pub(crate) struct RunForecast {
     pub(crate) step_bytes: u64,
     /// Bytes of the table's numbers.
     pub(crate) table_bytes: u64,
+    /// Bytes of the table's texts: names of rows, and other columns.
+    pub(crate) text_bytes: u64,
     /// The table's numbers stay in their file, and are read as they are needed.
     pub(crate) table_in_file: bool,
     /// Cut of each batch and its cost, in words; empty if all of it goes through the head at once.

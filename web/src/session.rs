@@ -234,6 +234,69 @@ impl Session {
     fn look_around(&self) {
         if let Some(row) = self.state.chosen.get_untracked() {
             self.send(&Command::Neighbours { row }, &[]);
+            let (rows, cells_of) = (vec![row], Some(row));
+            self.send(&Command::About { rows, cells_of }, &[]);
+        }
+    }
+
+    /// Asks for the names of rows, if they have any.
+    pub(crate) fn ask_names(&self, rows: Vec<u32>) {
+        let rows = self.state.names.unknown(rows);
+        if !rows.is_empty() && self.state.names.by.read_untracked().is_some() {
+            let cells_of = None;
+            self.send(&Command::About { rows, cells_of }, &[]);
+        }
+    }
+
+    /// Names the rows by another column.
+    pub(crate) fn name_by(&self, column: String) {
+        self.send(&Command::NameBy(column.clone()), &[]);
+        self.state.names.begin(Some(column));
+        self.look_around();
+    }
+
+    /// Chooses the row of the map of this name or number.
+    pub(crate) fn find_row(&self, text: &str) {
+        let map = self.state.map.read_untracked();
+        let Some(map) = &*map else { return };
+        let is_named = self.state.names.by.read_untracked().is_some();
+        match text.trim().parse() {
+            _ if text.trim().is_empty() => self.choose_row(None),
+            Ok(number) if !is_named => {
+                let before = self.state.chosen.get_untracked();
+                self.choose_row(map.places.row_at(number, before));
+            }
+            Err(_) if !is_named => self.choose_row(None),
+            number => {
+                // A number that is no name is that of a row.
+                let rows = match number {
+                    Ok(_) => Vec::new(),
+                    Err(_) => map.places.rows.clone(),
+                };
+                let name = text.trim().to_owned();
+                self.state.names.sought.set(name.clone());
+                self.send(&Command::FindName { name, rows }, &[]);
+            }
+        }
+    }
+
+    /// Chooses the row that was found by its name, if it is on the map.
+    fn take_found(&self, found: Option<u32>) {
+        let sought = self.state.names.sought.get_untracked();
+        let map = self.state.map.read_untracked();
+        let Some(map) = &*map else { return };
+        let row = found.or(sought.parse().ok());
+        match row.filter(|row| map.places.of(*row).is_some()) {
+            Some(row) => self.choose_row(Some(row)),
+            None => {
+                self.choose_row(None);
+                self.state.notice.set(Some(match row {
+                    Some(row) => format!(
+                        "\"{sought}\" is row {row}, which is not among the rows on the map."
+                    ),
+                    None => format!("No row on the map has \"{sought}\" in its name."),
+                }));
+            }
         }
     }
 
@@ -315,11 +378,25 @@ impl Session {
                 self.state.take_home.apply(event, parts);
             }
             event => {
-                if let Event::Device(running) = &event {
-                    self.is_up(running);
-                }
+                self.hear(&event);
                 self.state.apply(event);
             }
+        }
+    }
+
+    /// Asks what follows from an event.
+    fn hear(&self, event: &Event) {
+        match event {
+            Event::Device(running) => self.is_up(running),
+            Event::FoundName(found) => self.take_found(*found),
+            Event::Neighbours(found) => {
+                self.ask_names(found.neighbours.iter().map(|near| near.row).collect());
+            }
+            Event::RowsToCheck(check) => {
+                let listed = check.suspects.iter().take(LISTED);
+                self.ask_names(listed.map(|suspect| suspect.row).collect());
+            }
+            _ => {}
         }
     }
 
@@ -345,6 +422,9 @@ impl Session {
         set_timeout(move || untrack(|| session.ask_forecast()), QUIET);
     }
 }
+
+/// Most rows to check that are listed; the file has all.
+pub(crate) const LISTED: usize = 50;
 
 /// Message if a run on imagined data is asked for.
 pub(crate) const ONLY_IMAGINED: &str =

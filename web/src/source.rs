@@ -6,7 +6,7 @@ use std::slice;
 
 use leptos::prelude::*;
 use nearfar::{
-    Bytes, Columns, Cure, Format, Link, Marks, Missing, Role, RowSource, SAMPLES, Sampler, Split,
+    Bytes, Columns, Cure, Format, Link, Marks, Missing, Role, RowSource, Sampler, Split,
     TableColumn, TrainConfig,
 };
 use web_sys::File;
@@ -16,7 +16,7 @@ use crate::protocol::{Command, DataSummary};
 use crate::request::{Asked, Reading, Source, names};
 use crate::session::Session;
 use crate::state::LabelChoice;
-use crate::words::{grouped, shown_name};
+use crate::words::{LISTED, grouped, shown_name};
 
 /// Most bytes of files that are read whole, together: a WebAssembly memory ends at 4 GiB, and while a file is read, its content and
 /// its rows lie there.
@@ -232,7 +232,7 @@ impl Session {
                 self.ask(Source::Sample(name), Some(link.sets));
             }
             (None, None) => {
-                let name = SAMPLES[0].to_owned();
+                let name = LISTED[0].to_owned();
                 self.ask(Source::Sample(name), Some(link.sets));
             }
             (Some(name), _) => {

@@ -50,6 +50,9 @@ pub(crate) fn shown_name(name: &str) -> String {
     }
 }
 
+/// The samples in the order of the page; it opens with the first.
+pub(crate) const LISTED: [&str; 5] = ["digits", "cells", "mirrored", "many-classes", "large"];
+
 /// Name of a sample on the page.
 pub(crate) fn sample_text(name: &str) -> &'static str {
     match name {

@@ -351,14 +351,16 @@ pub(super) fn read_labelled(
         not(feature = "hdf5"),
         expect(unused_mut, reason = "only AnnData has columns")
     )]
-    let (mut columns, mut notes) = (
+    let (mut columns, mut ids, mut notes) = (
         Vec::new(),
+        None,
         notes(&arrays, &[("features", features), ("label", labels)]),
     );
     #[cfg(feature = "hdf5")]
     if let Held::Hdf5(tree) = &arrays.held {
         let (kept, left) = tree.columns(arrays.name, &arrays.arrays, labels)?;
         columns = kept;
+        ids = tree.cell_names(arrays.name);
         if !left.is_empty() {
             let left = crate::base::quote::listed(left.iter().map(String::as_str));
             notes.push(format!(
@@ -373,6 +375,7 @@ pub(super) fn read_labelled(
         labels: names,
         label_column: Some(arrays.label_name(&arrays.arrays[labels].name)),
         columns,
+        ids,
         notes,
         ..Labelled::default()
     })

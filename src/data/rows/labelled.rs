@@ -66,6 +66,8 @@ pub struct Labelled {
     pub label_column: Option<String>,
     /// Text columns beside the label, by name.
     pub columns: Vec<(String, Texts)>,
+    /// The column that names the rows, if it is none of those.
+    pub ids: Option<(String, Texts)>,
     /// Role of each column of a table, with its first cells; empty if the data is no table.
     pub table: Vec<TableColumn>,
     /// Decisions made while reading, in words: the label column, columns left out.

@@ -64,7 +64,7 @@ pub(super) fn keep_rows(rows: &mut Labelled, keep: &[bool]) {
     rows.values.truncate(kept * dim);
     rows.left_out.leave_out(keep);
     rows.labels.retain(keep);
-    for (_, cells) in &mut rows.columns {
+    for (_, cells) in rows.columns.iter_mut().chain(&mut rows.ids) {
         cells.retain(keep);
     }
 }

@@ -26,6 +26,13 @@ impl Texts {
         self.codes.is_empty()
     }
 
+    /// Bytes that it holds.
+    pub fn bytes(&self) -> u64 {
+        let texts = self.distinct.iter();
+        let texts: usize = texts.map(|text| size_of::<Box<str>>() + text.len()).sum();
+        (size_of_val(&self.codes[..]) + texts) as u64
+    }
+
     /// The text of every row in turn.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
         self.codes

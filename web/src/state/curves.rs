@@ -111,13 +111,16 @@ impl Curves {
         self.history.last().map_or(0, |report| report.step)
     }
 
-    /// Precision@1 that was scored last: of the test side if that is scored, else of the validation side, else of the training
-    /// side.
-    pub(crate) fn latest_precision(&self) -> Option<f64> {
+    /// Scores that came last: of the test side if that is scored, else of the validation side, else of the training side.
+    pub(crate) fn latest(&self) -> Option<Metrics> {
         let test = self.scores.and_then(|scores| scores.test);
         let last = self.evaluations.last();
-        let steering = last.and_then(|last| last.validation.or(last.train));
-        test.or(steering).map(|metrics| metrics.precision_at_1)
+        test.or(last.and_then(|last| last.validation.or(last.train)))
+    }
+
+    /// Precision@1 of [`Curves::latest`].
+    pub(crate) fn latest_precision(&self) -> Option<f64> {
+        self.latest().map(|metrics| metrics.precision_at_1)
     }
 
     /// Side of the baselines' scores; empty without any.
@@ -155,7 +158,7 @@ impl Curves {
         }
     }
 
-    /// Side of [`Curves::latest_precision`]; empty before anything was scored.
+    /// Side of [`Curves::latest`]; empty before anything was scored.
     pub(crate) fn latest_side(&self) -> &'static str {
         match (
             self.scores.and_then(|scores| scores.test),

@@ -32,6 +32,7 @@ impl State {
         self.clear();
         self.previous.set(previous);
         self.aside.set(None);
+        self.names.of_data(&data);
         self.data.set(Some(data));
         self.stage.set(Phase::Ready);
     }
@@ -40,7 +41,7 @@ impl State {
     pub(crate) fn apply(&self, event: Event) {
         self.show_work(&event);
         match event {
-            Event::Working { .. } => {}
+            Event::Working { .. } | Event::FoundName(_) => {}
             Event::Device(running) => self.take_engine(Ok(running)),
             Event::NoDevice(message) => self.take_engine(Err(message)),
             Event::NoGpu => self.no_gpu.set(true),
@@ -83,10 +84,11 @@ impl State {
             Event::Evaluating(part) => self.evaluating.set(Some(part)),
             Event::EvaluatedAll(evaluation) => {
                 self.evaluating.set(None);
-                if let Some(evaluation) = evaluation {
-                    self.evaluation.set(Some(*evaluation));
-                }
+                evaluation
+                    .into_iter()
+                    .for_each(|it| self.evaluation.set(Some(*it)));
             }
+            Event::About { names, cells } => self.names.take(names, cells),
             Event::RowsToCheck(check) => self.to_check.set(Some(*check)),
             Event::Threshold(found) => self.threshold.set(threshold::Shown::of(found)),
             Event::CanGoOn(offers, own) => self.take_offers(offers, own),

@@ -7,6 +7,7 @@ mod events;
 pub(crate) mod hardest;
 mod lens;
 mod map;
+mod names;
 mod runs;
 mod take_home;
 pub(crate) mod threshold;
@@ -25,6 +26,7 @@ pub(crate) use compare::{ALL_RECIPES, Compare, RECIPES, VALUES};
 pub(crate) use curves::Curves;
 pub(crate) use lens::Lens;
 pub(crate) use map::{MapData, Places};
+pub(crate) use names::Names;
 pub(crate) use runs::{COLORS, KeptRun, Runs};
 pub(crate) use take_home::TakeHome;
 
@@ -128,6 +130,8 @@ pub(crate) struct State {
     pub(crate) chosen: RwSignal<Option<u32>>,
     /// Neighbours of the chosen row, once they are there.
     pub(crate) neighbours: RwSignal<Option<Neighbourhood>>,
+    /// Names of rows.
+    pub(crate) names: Names,
     /// Forecast of the next run, or why it would be refused.
     pub(crate) forecast: RwSignal<Option<Result<RunForecast, Refusal>>>,
     /// Answer to a pasted traceback: lines, each with its heading.
@@ -214,6 +218,7 @@ impl State {
             wants_umap: RwSignal::new(false),
             chosen: RwSignal::new(None),
             neighbours: RwSignal::new(None),
+            names: Names::default(),
             forecast: RwSignal::new(None),
             diagnosed: RwSignal::new(Vec::new()),
             can_evaluate: RwSignal::new(None),

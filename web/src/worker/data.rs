@@ -53,7 +53,13 @@ impl Core {
                     self.post(&Event::Taken(path), &[bytes.into()]);
                 }
             }
-            _ => unreachable!("only what is about the data comes here"),
+            command => {
+                if let Some(data) = &self.data {
+                    about_rows(data, command)
+                        .into_iter()
+                        .for_each(|event| self.say(&event));
+                }
+            }
         }
     }
 
@@ -220,6 +226,25 @@ impl Core {
     }
 }
 
+/// Answers what is asked about the names of rows.
+fn about_rows(data: &Dataset, command: Command) -> Option<Event> {
+    match command {
+        Command::About { rows, cells_of } => {
+            let name = |row: u32| (row, data.name_of(row).unwrap_or_default().to_owned());
+            Some(Event::About {
+                names: rows.into_iter().map(name).collect(),
+                cells: cells_of.map(|row| (row, data.cells_of(row))),
+            })
+        }
+        Command::FindName { name, rows } => Some(Event::FoundName(data.row_named(&name, &rows))),
+        Command::NameBy(column) => {
+            data.name_by(&column);
+            None
+        }
+        _ => unreachable!("only what is about the data comes here"),
+    }
+}
+
 /// Tells if another label column may be all that the files of these names need.
 fn is_of_labels(error: &Error, names: &[String]) -> bool {
     let text = error.to_string();
@@ -264,6 +289,11 @@ fn summary(
             .iter()
             .map(|(name, _)| name.clone())
             .collect(),
+        naming: dataset
+            .naming_columns()
+            .map(|(name, _)| name.clone())
+            .collect(),
+        named_by: dataset.names().map(|(name, _)| name.clone()),
         imagined: dataset.is_imagined(),
         default_config,
     }

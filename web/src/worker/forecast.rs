@@ -53,6 +53,7 @@ impl Core {
                     .filter_map(|purpose| forecast.memory.by_purpose().get(purpose).copied())
                     .sum(),
                 table_bytes: 4 * data.rows() as u64 * data.features.dim() as u64,
+                text_bytes: data.text_bytes(),
                 table_in_file: matches!(data.features, RowSource::Blob(_)),
                 chunk: forecast
                     .batch_chunk

@@ -198,11 +198,6 @@ impl Core {
                 // Nothing is deleted yet: a notice on it would go as the data comes.
                 self.find_saved(TRIES, false).await;
             }
-            command @ (Command::Sample { .. }
-            | Command::Files { .. }
-            | Command::ListRows { .. }) => {
-                self.obey_about_the_data(command, files).await;
-            }
             Command::OpenSaved => match self.saved_run(files).await {
                 Ok((offer, bytes)) => self.post(&Event::SavedRun(Box::new(offer)), &[bytes]),
                 Err(error) => self.say(&Event::NotOpened(error.to_string())),
@@ -245,6 +240,7 @@ impl Core {
             Command::StopPlacing => self.placing = None,
             Command::FindRowsToCheck { side } => self.find_rows_to_check(side).await,
             Command::StopEvaluating => self.stop_evaluating(),
+            command => self.obey_about_the_data(command, files).await,
         }
     }
 

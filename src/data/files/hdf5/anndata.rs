@@ -20,6 +20,9 @@ const MAX_COLUMN_BYTES: usize = 32 << 20;
 /// Bytes of a text besides its letters.
 const TEXT_BYTES: usize = size_of::<String>() + 16;
 
+/// Name of the cells' names, as `anndata` calls them.
+const OBS_NAMES: &str = "obs_names";
+
 /// Columns of text by name.
 type Columns = Vec<(String, Texts)>;
 
@@ -109,6 +112,7 @@ impl Tree {
         let old = obs.group("__categories").ok();
         for (name, dataset) in obs.iter_datasets()? {
             if name == index || name == "_index" {
+                self.names = Some(dataset);
                 continue;
             }
             let names = old.as_ref().and_then(|old| old.dataset(&name).ok());
@@ -230,6 +234,16 @@ impl Tree {
         };
         let components = || COMPONENTS.iter().find_map(|name| at(name));
         x.filter(is_narrow).or_else(components).or(x)
+    }
+
+    /// The names of the cells, if they are text of moderate length.
+    pub(in super::super) fn cell_names(&self, file: &str) -> Option<(String, Texts)> {
+        let (dataset, cells) = (self.names.as_ref()?, self.cells?);
+        let is_held = cells as usize * TEXT_BYTES <= MAX_COLUMN_BYTES;
+        let read = || self.strings(&full_name(file, OBS_NAMES), dataset);
+        let names = is_held.then(|| super::super::guarded::guarded(file, read));
+        let names = names?.ok().filter(|names| names.len() as u64 == cells)?;
+        Some((OBS_NAMES.to_owned(), names.into_iter().collect()))
     }
 
     /// The text columns except the label, by name, as many as fit `MAX_COLUMN_BYTES`, and the names of the others.

@@ -129,7 +129,7 @@ impl Tree {
     }
 
     /// Reads the elements of a dataset of one dimension as texts.
-    fn strings(&self, full: &str, dataset: &Dataset) -> Result<Vec<String>> {
+    pub(super) fn strings(&self, full: &str, dataset: &Dataset) -> Result<Vec<String>> {
         let failed = |error: hdf5_pure::Error| Error::Data(format!("{full}: {}", damaged(&error)));
         let shape = dataset.shape().map_err(failed)?;
         let header = self.header(dataset, &shape);

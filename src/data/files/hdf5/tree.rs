@@ -21,6 +21,8 @@ pub(in super::super) struct Tree {
     pub(super) nodes: Vec<Node>,
     /// Number of cells, if the file is AnnData.
     pub(super) cells: Option<u64>,
+    /// The cells' names, if the file is AnnData.
+    pub(super) names: Option<Dataset>,
 }
 
 /// Place of an array's elements.

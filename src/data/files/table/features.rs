@@ -103,6 +103,7 @@ impl Table {
             feature_names: self.names(&columns),
             notes: self.notes(&columns, label, &again),
             table: self.table(&columns, table_label, &again, choice.columns),
+            ids: self.ids(&columns, label),
             columns: self.text_columns(label, &apart),
             dim: columns.len(),
             values: self.take_values(&columns),

@@ -211,6 +211,21 @@ impl Table {
         named
     }
 
+    /// The first column of whole numbers, other than the row numbers themselves, that tells rows apart and is no feature.
+    pub(super) fn ids(&self, features: &[usize], label: Option<usize>) -> Option<(String, Texts)> {
+        let mut columns = self.numeric().into_iter();
+        columns.find_map(|at| {
+            let is_free = Some(at) != label && !features.contains(&at) && self.is_id(at);
+            let differs = || {
+                let first = self.value(0, at);
+                (0..self.rows).any(|row| self.value(row, at) != first + row as f32)
+            };
+            let is_id = is_free && (differs() || self.value(0, at) > 1.0);
+            let cells = is_id.then(|| self.key(at)).flatten();
+            cells.map(|cells| (self.header[at].clone(), cells))
+        })
+    }
+
     /// The numbers of a column as text if they are whole and each occurs in two rows on average; else none.
     fn codes(&self, column: usize) -> Option<Texts> {
         let values = || (0..self.rows).map(|row| self.value(row, column));

@@ -1,0 +1,127 @@
+//! Names of rows: the column that tells them apart, which is guessed unless a person chooses another, and the cells of a row.
+
+use std::sync::atomic::Ordering;
+
+use super::{Dataset, Texts};
+use crate::base::order;
+
+/// No column was chosen.
+pub(super) const UNCHOSEN: usize = usize::MAX;
+
+/// Of ten rows, those that a column has to tell apart to name them unasked.
+const TELLS: usize = 9;
+
+impl Dataset {
+    /// The columns that can name the rows: one that says nothing else first, then the text columns.
+    pub fn naming_columns(&self) -> impl Iterator<Item = &(String, Texts)> {
+        self.ids.iter().chain(&self.columns)
+    }
+
+    /// Chooses the column that names the rows; the one that tells them apart if there is none of this name.
+    pub fn name_by(&self, column: &str) {
+        let at = self.naming_columns().position(|(name, _)| name == column);
+        self.named_by
+            .store(at.unwrap_or(UNCHOSEN), Ordering::Relaxed);
+    }
+
+    /// The column that names the rows: the chosen one, or else the first that has another text in nine of ten rows.
+    pub fn names(&self) -> Option<&(String, Texts)> {
+        let tells =
+            |(_, cells): &&(String, Texts)| 10 * cells.distinct().len() >= TELLS * self.rows();
+        let chosen = self
+            .naming_columns()
+            .nth(self.named_by.load(Ordering::Relaxed));
+        chosen.or_else(|| self.naming_columns().find(tells))
+    }
+
+    /// The name of a row; none if there is no such column, or its cell is empty.
+    pub fn name_of(&self, row: u32) -> Option<&str> {
+        let (_, cells) = self.names()?;
+        Some(&cells[row as usize]).filter(|name| !name.is_empty())
+    }
+
+    /// The column that names these rows, and the name of each, empty where its cell is.
+    pub fn names_of(&self, rows: &[u32]) -> Option<(String, Vec<String>)> {
+        let (column, cells) = self.names()?;
+        let names = rows.iter().map(|row| cells[*row as usize].to_owned());
+        Some((column.clone(), names.collect()))
+    }
+
+    /// The cells of a row by column, without its label and its features.
+    pub fn cells_of(&self, row: u32) -> Vec<(String, String)> {
+        let cells = self.naming_columns();
+        let cells = cells.map(|(name, cells)| (name.clone(), cells[row as usize].to_owned()));
+        cells.collect()
+    }
+
+    /// The row of this name; else one of `rows`, ascending, whose name begins with it, or else holds it, in any case.
+    pub fn row_named(&self, name: &str, rows: &[u32]) -> Option<u32> {
+        let (_, cells) = self.names()?;
+        if let Some(row) = (0..self.rows()).find(|row| &cells[*row] == name) {
+            return Some(row as u32);
+        }
+        let sought = name.to_ascii_lowercase();
+        let place = |row: u32| cells[row as usize].to_ascii_lowercase().find(&sought);
+        let mut found: Vec<(usize, u32)> = rows
+            .iter()
+            .filter_map(|row| Some((place(*row)?, *row)))
+            .collect();
+        order::sort_by_key(&mut found, |found| *found);
+        found.first().map(|(_, row)| *row)
+    }
+
+    /// Bytes of all texts of the rows: names and other columns.
+    pub fn text_bytes(&self) -> u64 {
+        self.naming_columns().map(|(_, cells)| cells.bytes()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Choice, Labelled, NamedFile};
+
+    fn table(text: &str) -> Dataset {
+        let file = NamedFile {
+            name: "t.csv".to_owned(),
+            bytes: text.as_bytes().to_vec(),
+        };
+        Labelled::read(&file, None, Choice::default())
+            .and_then(Dataset::new)
+            .expect("reads")
+    }
+
+    #[test]
+    fn rows_are_named_by_the_column_that_tells_them_apart_or_the_chosen_one() {
+        let text = "site,leaf,species,x\nA,l-1,ash,1\nA,l-2,elm,2\nB,l-3,ash,3\nB,,elm,4\n";
+        let dataset = table(text);
+        assert_eq!(dataset.names().expect("has names").0, "leaf");
+        assert_eq!(dataset.name_of(2), Some("l-3"));
+        assert_eq!(dataset.name_of(3), None, "an empty cell");
+        assert_eq!(dataset.row_named("l-2", &[]), Some(1));
+        assert_eq!(dataset.row_named("L-", &[2, 3]), Some(2));
+        assert_eq!(dataset.row_named("q", &[0, 1, 2, 3]), None);
+        let cells = [("site", "B"), ("leaf", "l-3")];
+        let cells = cells.map(|(a, b)| (a.to_owned(), b.to_owned()));
+        assert_eq!(dataset.cells_of(2), cells);
+        assert!(dataset.text_bytes() > 32);
+        dataset.name_by("site");
+        assert_eq!(dataset.name_of(2), Some("B"));
+        dataset.name_by("none");
+        assert_eq!(dataset.name_of(2), Some("l-3"));
+    }
+
+    #[test]
+    fn whole_numbers_that_tell_rows_apart_name_them_and_row_numbers_do_not() {
+        let rows = |id: fn(usize) -> usize| {
+            let rows =
+                (0..20).map(|i| format!("{},{},{}", id(i), ["u", "v"][i % 2], 0.5 + i as f32));
+            let rows: Vec<String> = rows.collect();
+            table(&format!("plant_id,label,x\n{}\n", rows.join("\n")))
+        };
+        let far = rows(|i| 1000 + i * i);
+        assert_eq!(far.name_of(3), Some("1009"));
+        assert!(far.columns.is_empty(), "they are no group and no split");
+        assert_eq!(rows(|i| i).names(), None);
+    }
+}
