@@ -195,10 +195,9 @@ def of_nearfar(folder, asked, which):
     data = ["--data", "sample:digits"] if which == "digits" else ["--data", f"{folder / 'data.npz'}:X", "--labels", "y"]
     split = {"split": "by-class"} if which == "digits" else {"split": "random", "test_fraction": 0.1}
     for steps in (case.short, case.steps["nearfar"]):
-        command = [asked.nearfar, "train", *data, "--engine", asked.engine, "--json"]
+        command = [asked.nearfar, "train", *data, "--engine", asked.engine, "--budget", case.budget, "--json"]
         sets = {**split, "hidden_layers": f"[{case.widths[1]}]", "embedding_size": case.widths[2], "batch_size": case.batch}
         sets |= {"memory_size": case.memory, "steps": steps, "evaluate_every": 100_000, "validation_fraction": 0}
-        sets |= {"memory_budget": case.budget}
         command += [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
         row = nearfar(folder, command, asked.runs)
         if "fails" in row:
@@ -215,7 +214,7 @@ def score(folder, asked, budget):
     own = nearfar(folder, command, asked.runs)
     if "fails" in own:
         sys.exit(own["fails"])
-    scores = {name: own["report"]["metrics"][name] for name in SCORES}
+    scores = {name: own["report"][name] for name in SCORES}
     return {"nearfar": {"ms": own["elapsed_ms"], "bytes": own["rss_bytes"], "ledger": own["ledger_peak_bytes"], **scores}, "pml": step("calculator", folder)}
 
 
