@@ -304,6 +304,6 @@ mod tests {
         assert_eq!(head.norms()[0].running, skip.end());
         assert_eq!(head.operations(), 2.0 * (240.0 + 16.0 + 60.0));
         let linear = with(&[30, 2]);
-        assert_eq!((linear.skip(), linear.parameters()), (None, 124 + 4));
+        assert_eq!((linear.skip(), linear.parameters()), (None, 128 + 4));
     }
 }
