@@ -1,6 +1,7 @@
 # Two commands: `make serve` opens the playground, `make test` runs every test. `make check` runs the quick ones, `make page` builds
-# what can be published, `make wheel` the Python package, `make test-python` tests that, `make hardware` builds what measures on another
-# machine's GPU, `make deny` looks at the dependencies. Each installs what is missing first.
+# what can be published, `make wheel` the Python package, which `make test-wheel` tries where nothing else is installed, `make test-python`
+# tests that package beside its peers, `make hardware` builds what measures on another machine's GPU, `make deny` looks at the dependencies.
+# Each installs what is missing first.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -32,7 +33,7 @@ SOAK_MINUTES ?= 10
 # Set where the core with threads can be built: see web/threads.mjs.
 export NEARFAR_THREADS = $(shell ls "$$(rustc --print sysroot)/lib/rustlib/src/rust/library/Cargo.lock" >/dev/null 2>&1 && echo 1)
 
-.PHONY: serve test check page wheel test-python venv hardware deny fuzz soak faults wasm-target rust-src trunk cargo-deny wasm-bindgen wasm-opt esbuild vulkan python browser
+.PHONY: serve test check page wheel test-wheel test-python venv hardware deny fuzz soak faults wasm-target rust-src trunk cargo-deny wasm-bindgen wasm-opt esbuild vulkan python browser
 
 serve: wasm-target rust-src trunk wasm-bindgen
 	trunk serve
@@ -65,8 +66,21 @@ wheel: venv
 	$(VENV)/bin/pip install --quiet "maturin==$(MATURIN_VERSION)"
 	cd python && $(VENV)/bin/maturin build --release --out dist
 
+<<<<<<< HEAD
 # Installs the package, with what it works with and is compared with (torch, PML, sentence-transformers, Lightning, AnnData: 4 GB where torch
 # brings CUDA), and runs its tests.
+=======
+# The wheel in an environment with NumPy alone, and what an index would say of it: a minute after `make wheel`, which takes several.
+test-wheel: wheel
+	rm -rf target/wheel && python3 -m venv target/wheel
+	target/wheel/bin/pip install --quiet numpy "$$(ls -t python/dist/*.whl | head -1)"
+	target/wheel/bin/python python/tests/smoke.py
+	$(VENV)/bin/pip install --quiet "twine>=6" "abi3audit>=0.0.26"
+	$(VENV)/bin/twine check --strict "$$(ls -t python/dist/*.whl | head -1)"
+	$(VENV)/bin/abi3audit --strict "$$(ls -t python/dist/*.whl | head -1)"
+
+# Installs the package, with torch, PML and faiss, which it is compared with (3 GB where torch brings CUDA), and runs its tests.
+>>>>>>> pyengine
 test-python: vulkan venv
 	@$(call TIMED,installing torch and what else it works with) $(VENV)/bin/pip install --quiet "maturin==$(MATURIN_VERSION)" -r python/tests/requirements.txt
 	@$(call TIMED,building the Python package) { cd python && VIRTUAL_ENV=$(VENV) $(VENV)/bin/maturin develop --quiet; }

@@ -120,8 +120,8 @@ def median(times):
 
 
 def step(size):
-    """Steps of 64 rows of 128 columns with a full memory of 100 classes: the trainer's with a linear head, a call of MemoryLoss, and PML's
-    class with its backward pass, in turns; and the smallest call that there is."""
+    """Steps of 64 rows of 128 columns with a full memory of 100 classes: the trainer's with a linear head, then calls of MemoryLoss with
+    that head's embeddings; and the smallest call that there is."""
     import nearfar
 
     draw = np.random.default_rng(0)
@@ -131,28 +131,25 @@ def step(size):
         heard = []
         config = {
             "hidden_layers": [], "embedding_size": 128, "batch_size": 64, "memory_size": size, "memory_start_step": 0,
-            "initial_weights": "random", "steps": size // 64 + 300, "evaluate_every": 10**6, "evaluate_queries": 50,
+            "initial_weights": "random", "steps": size // 64 + 100, "evaluate_every": 10**6, "evaluate_queries": 50,
             "test_queries": 50, "loss": {"name": loss}, "miner": {"name": miner},
         }  # fmt: skip
-        rows = draw.normal(size=(64, 128)).astype(np.float32)
+        head = nearfar.train(
+            features, classes, config, engine="cpu", progress=lambda at: heard.append((at.get("step"), time.perf_counter()))
+        )
+        # Rows as the trainer's memory has them: its time depends on them.
+        embeddings = head(features, engine="cpu")
         memory = nearfar.MemoryLoss(128, size, batch_size=64, loss=loss, miner=miner, engine="cpu")
-        memory.enqueue(draw.normal(size=(size, 128)), draw.integers(100, size=size))
         calls = []
-
-        def call():
-            labels = draw.integers(100, size=64)
+        while len(memory) < size:
+            rows = draw.integers(len(features), size=min(size - len(memory), 4096))
+            memory.enqueue(embeddings[rows], classes[rows])
+        for _ in range(40):
+            chosen = draw.integers(len(features), size=64)
+            rows, labels = embeddings[chosen], classes[chosen]
             began = time.perf_counter()
             memory(rows, labels)
             calls.append(time.perf_counter() - began)
-
-        # The machine may slow down on the way: half of the calls before the trainer's steps, half after.
-        for _ in range(40):
-            call()
-        nearfar.train(
-            features, classes, config, engine="cpu", progress=lambda at: heard.append((at.get("step"), time.perf_counter()))
-        )
-        for _ in range(40):
-            call()
         # Once the memory is full, from one report to the next.
         full = [(number, at) for number, at in heard if number and number > size // 64]
         steps = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in zip(full, full[1:], strict=False) if b[0] > a[0]]

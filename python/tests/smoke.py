@@ -1,5 +1,6 @@
 """The wheel in an empty environment with NumPy alone: `make test-wheel` runs it. Every room of the engine is called once."""
 
+import importlib.metadata
 import importlib.util
 import sys
 import tempfile
@@ -51,5 +52,6 @@ try:
     raise AssertionError("a budget of 1,000 bytes holds no search")
 except nearfar.BudgetError as error:
     assert "raise the budget" in str(error)
-assert (Path(nearfar.__file__).parent / "py.typed").exists()
+names = {path.name for path in importlib.metadata.files("nearfar")}
+assert {"py.typed", "_nearfar.pyi", "LICENSE-MIT", "LICENSE-APACHE"} <= names, names
 print(f"nearfar {nearfar.__version__} on Python {sys.version.split()[0]}, NumPy {np.__version__}: {nearfar.devices()[-1]['adapter']}")
