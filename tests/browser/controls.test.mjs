@@ -277,6 +277,7 @@ test("colours are as the system says, light or dark, over a reload, and as the s
 
 test("sizes go from one to the next by the arrows, each some times the one before, and any other can be entered", async () => {
   await on("?engine=cpu#data=digits", {}, async (page) => {
+    await page.unfold("Settings");
     const rate = page.page.getByLabel("Learning rate", { exact: true });
     const press = async (key) => {
       await rate.press(key);
@@ -303,6 +304,7 @@ test("a recipe puts its settings in place, and each setting says what it is and 
     await page.page.waitForFunction(() => location.hash.includes("loss.name=proxy-anchor"));
     assert.equal(await page.knob("Loss"), "proxy-anchor");
     await page.page.getByText(/Kim et al/).waitFor();
+    await page.unfold("Settings");
     await page.page.getByRole("button", { name: "What is Memory rows?" }).click();
     await page.page.getByText(/cross-batch memory\)\. 0 is no memory.*In code: CrossBatchMemory\(memory_size\)/).waitFor();
     // Another setting makes it one's own.

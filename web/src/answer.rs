@@ -111,7 +111,7 @@ fn Bars(state: State, hidden: Memo<bool>) -> impl IntoView {
     let side = move || {
         let curves = curves.read();
         match (curves.latest_side(), curves.baseline_side()) {
-            ("", "") => String::new(),
+            ("", "") => "not scored yet".to_owned(),
             ("", side) | (side, _) => format!("{side} rows"),
         }
     };
