@@ -66,10 +66,6 @@ wheel: venv
 	$(VENV)/bin/pip install --quiet "maturin==$(MATURIN_VERSION)"
 	cd python && $(VENV)/bin/maturin build --release --out dist
 
-<<<<<<< HEAD
-# Installs the package, with what it works with and is compared with (torch, PML, sentence-transformers, Lightning, AnnData: 4 GB where torch
-# brings CUDA), and runs its tests.
-=======
 # The wheel in an environment with NumPy alone, and what an index would say of it: a minute after `make wheel`, which takes several.
 test-wheel: wheel
 	rm -rf target/wheel && python3 -m venv target/wheel
@@ -79,8 +75,8 @@ test-wheel: wheel
 	$(VENV)/bin/twine check --strict "$$(ls -t python/dist/*.whl | head -1)"
 	$(VENV)/bin/abi3audit --strict "$$(ls -t python/dist/*.whl | head -1)"
 
-# Installs the package, with torch, PML and faiss, which it is compared with (3 GB where torch brings CUDA), and runs its tests.
->>>>>>> pyengine
+# Installs the package, with what it works with and is compared with (torch, PML, sentence-transformers, Lightning, AnnData: 4 GB where torch
+# brings CUDA), and runs its tests.
 test-python: vulkan venv
 	@$(call TIMED,installing torch and what else it works with) $(VENV)/bin/pip install --quiet "maturin==$(MATURIN_VERSION)" -r python/tests/requirements.txt
 	@$(call TIMED,building the Python package) { cd python && VIRTUAL_ENV=$(VENV) $(VENV)/bin/maturin develop --quiet; }
