@@ -22,7 +22,7 @@ const print = (sizes) =>
   sizes.forEach(({ file, bytes, packed, brotli }) =>
     console.log(`${kB(packed)} compressed, ${kB(brotli)} by brotli, ${kB(bytes)}  ${path.basename(file)}`));
 
-// What the HTML names, the HTML and the worker come first, the rest when it is asked for. Of the two cores one is fetched: see
+// What the HTML names, the HTML, the worker and the sample that the page opens with come first, the rest when it is asked for. Of the two cores one is fetched: see
 // web/start.js.
 const [folder] = process.argv.slice(2);
 const html = readFileSync(path.join(folder, "index.html"), "utf8");
@@ -30,7 +30,7 @@ const files = readdirSync(folder);
 const isFirst = (file) => !file.endsWith("_rest.wasm");
 const core = files.filter((file) => file.startsWith("nearfar-web-") && isFirst(file));
 const withThreads = files.filter((file) => file.startsWith("nearfar-threads-") && isFirst(file));
-const page = files.filter((file) => ![...core, ...withThreads].includes(file) && isFirst(file) && (html.includes(file) || ["index.html", "worker.js"].includes(file)));
+const page = files.filter((file) => ![...core, ...withThreads].includes(file) && isFirst(file) && (html.includes(file) || ["index.html", "worker.js", "digits.npy"].includes(file)));
 const later = files.filter((file) => ![...core, ...withThreads, ...page].includes(file));
 const [own, shared, both, rest] = [core, withThreads, page, later].map((files) => sizes(files.map((file) => path.join(folder, file))));
 const { first_load_kb: recorded } = JSON.parse(readFileSync(fileURLToPath(new URL("size.json", import.meta.url)), "utf8"));

@@ -74,12 +74,11 @@ impl State {
             | Event::Evaluated { .. }
             | Event::Finished { .. }
             | Event::Reset) => self.apply_of_run(event),
-            // An answer to an earlier click comes late, and is dropped.
-            Event::Neighbours(found) => {
-                if self.chosen.get_untracked() == Some(found.row) {
-                    self.neighbours.set(Some(*found));
-                }
+            Event::Neighbours(found) if self.chosen.get_untracked() == Some(found.row) => {
+                self.neighbours.set(Some(*found));
             }
+            // An answer to an earlier click comes late, and is dropped.
+            Event::Neighbours(_) => {}
             Event::CanEvaluateAll(forecast) => self.can_evaluate.set(Some(forecast)),
             Event::Evaluating(part) => self.evaluating.set(Some(part)),
             Event::EvaluatedAll(evaluation) => {
