@@ -7,7 +7,7 @@ use super::stored::Stored;
 use super::tile::{self, Shape};
 use super::{Kernel, READ, READ_WRITE, index, vec4s, wgsl::wgsl};
 use crate::cpu;
-use crate::cpu::Distance;
+pub use crate::cpu::Distance;
 pub use crate::cpu::similarities::NONE;
 use crate::engine::{Commands, DeviceVec};
 use crate::kernels::ranks::Block;

@@ -40,7 +40,7 @@ LOSSES = {
     "loss=circle": lambda d: losses.CircleLoss(distance=d),
     "loss=lifted-structure loss.pos_margin=0.9 loss.neg_margin=0.3": lambda d: losses.LiftedStructureLoss(0.3, 0.9, distance=d),
     "loss=generalized-lifted-structure loss.pos_margin=0.9 loss.neg_margin=0.3": lambda d: losses.GeneralizedLiftedStructureLoss(0.3, 0.9, distance=d),
-    "loss=nca": lambda d: losses.NCALoss(distance=d),
+    "loss=nca loss.softmax_scale=1": lambda d: losses.NCALoss(distance=d),
 }
 
 
