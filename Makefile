@@ -33,13 +33,13 @@ SOAK_MINUTES ?= 10
 # Set where the core with threads can be built: see web/threads.mjs.
 export NEARFAR_THREADS = $(shell ls "$$(rustc --print sysroot)/lib/rustlib/src/rust/library/Cargo.lock" >/dev/null 2>&1 && echo 1)
 
-.PHONY: serve test check page wheel test-wheel test-python venv hardware deny fuzz soak faults wasm-target rust-src trunk cargo-deny wasm-bindgen wasm-opt esbuild vulkan python browser
+.PHONY: serve test check page wheel test-wheel test-python venv hardware deny fuzz soak faults wasm-target rust-src trunk cargo-deny wasm-bindgen wasm-opt esbuild vulkan python chromium browser
 
 serve: wasm-target rust-src trunk wasm-bindgen
 	trunk serve
 
 # The page as it is published: dist/ works from any folder of any host. Its first load is held to tests/browser/size.json.
-page: wasm-target rust-src trunk wasm-bindgen wasm-opt esbuild browser
+page: wasm-target rust-src trunk wasm-bindgen wasm-opt esbuild chromium
 	trunk build --release
 	@node tests/browser/size.mjs dist
 
@@ -175,15 +175,17 @@ python:
 	  $(ROOT) $(APT) update -q && $(ROOT) $(APT) install -yq python3 || \
 	    { echo "Python 3 is missing and may not be installed here: install it, then run make test again."; exit 1; }; }
 
-browser:
-	@[ -x "$${CHROMIUM:-/usr/bin/chromium}" ] || { \
-	  echo "Installing Chromium (about a minute) .."; \
-	  $(ROOT) $(APT) update -q && $(ROOT) $(APT) install -yq chromium || \
-	    { echo "Chromium is missing and may not be installed here: install it, or set CHROMIUM to a browser that speaks its protocol, then run make test again."; exit 1; }; }
+browser: chromium
 	@[ -x "$${FIREFOX:-/usr/bin/firefox-esr}" ] || { \
 	  echo "Installing Firefox (about a minute) .."; \
 	  $(ROOT) $(APT) update -q && $(ROOT) $(APT) install -yq firefox-esr || \
 	    { echo "Firefox is missing and may not be installed here: install it, or set FIREFOX to where it is, then run make test again."; exit 1; }; }
+
+chromium:
+	@[ -x "$${CHROMIUM:-/usr/bin/chromium}" ] || { \
+	  echo "Installing Chromium (about a minute) .."; \
+	  $(ROOT) $(APT) update -q && $(ROOT) $(APT) install -yq chromium || \
+	    { echo "Chromium is missing and may not be installed here: install it, or set CHROMIUM to a browser that speaks its protocol, then run make again."; exit 1; }; }
 	@(cd tests/browser/node_modules 2>/dev/null && ls -d playwright-core puppeteer-core axe-core) >/dev/null 2>&1 || { \
 	  echo "Installing playwright-core and puppeteer-core, which drive the browsers, and axe-core, which looks for barriers (a few seconds) .."; \
 	  (cd tests/browser && npm ci --no-audit --no-fund) || \

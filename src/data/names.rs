@@ -114,8 +114,7 @@ mod tests {
     #[test]
     fn whole_numbers_that_tell_rows_apart_name_them_and_row_numbers_do_not() {
         let rows = |id: fn(usize) -> usize| {
-            let rows =
-                (0..20).map(|i| format!("{},{},{}", id(i), ["u", "v"][i % 2], 0.5 + i as f32));
+            let rows = (0..20).map(|i| format!("{},{},{}.5", id(i), ["u", "v"][i % 2], i * i % 7));
             let rows: Vec<String> = rows.collect();
             table(&format!("plant_id,label,x\n{}\n", rows.join("\n")))
         };

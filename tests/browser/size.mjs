@@ -22,8 +22,8 @@ const print = (sizes) =>
   sizes.forEach(({ file, bytes, packed, brotli }) =>
     console.log(`${kB(packed)} compressed, ${kB(brotli)} by brotli, ${kB(bytes)}  ${path.basename(file)}`));
 
-// What the HTML names, the HTML, the worker and the sample that the page opens with come first, the rest when it is asked for. Of the two cores one is fetched: see
-// web/start.js.
+// What the HTML names, the HTML, the worker and the sample that the page opens with come first, the rest when it is asked for. Of the
+// two cores one is fetched: see web/start.js.
 const [folder] = process.argv.slice(2);
 const html = readFileSync(path.join(folder, "index.html"), "utf8");
 const files = readdirSync(folder);
