@@ -100,7 +100,7 @@ mod tests {
     use super::super::embeddings;
     use super::super::results::tests::small;
     use super::*;
-    use crate::data::{Choice, Labelled, NamedFile};
+    use crate::data::{Choice, Labelled, NamedFile, Texts};
 
     #[test]
     fn embeddings_are_read_back_as_they_were() {
@@ -138,7 +138,7 @@ mod tests {
         let (_, read_names) = columns
             .find(|(column, _)| column == "name")
             .expect("is there");
-        assert_eq!(read_names, &names.iter().collect());
+        assert_eq!(read_names, &names.iter().collect::<Texts>());
         assert_eq!(read.labels, rows.labels[..]);
     }
 }
