@@ -644,7 +644,7 @@ fn planted_faults_in_losses_of_truncated_embeddings_are_rejected() {
     type Fault = (&'static str, fn(&mut serde_json::Value));
     let faults: [Fault; 4] = [
         ("whole embeddings alone", |sizes| {
-            *sizes = serde_json::json!({})
+            *sizes = serde_json::json!({});
         }),
         ("a size of one more", |sizes| {
             let dims = sizes["dims"].as_array_mut().expect("a list");

@@ -34,7 +34,7 @@ impl Matryoshka {
                 weight: weight(i),
             })
             .collect();
-        levels.sort_by(|a, b| b.dim.cmp(&a.dim));
+        levels.sort_by_key(|level| std::cmp::Reverse(level.dim));
         levels
     }
 
