@@ -213,7 +213,7 @@ impl Table {
 
     /// The first column of whole numbers, other than the row numbers themselves, that tells rows apart and is no feature.
     pub(super) fn ids(&self, features: &[usize], label: Option<usize>) -> Option<(String, Texts)> {
-        let mut columns = self.numeric().into_iter();
+        let mut columns = self.of_kind(Kind::Numbers).into_iter();
         columns.find_map(|at| {
             let is_free = Some(at) != label && !features.contains(&at) && self.is_id(at);
             let differs = || {
