@@ -5,7 +5,6 @@
 // called, and does its first run on each engine. So there is no list to keep; and what this trial misses is found in the other file.
 import { createHash } from "node:crypto";
 import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import http from "node:http";
 import path from "node:path";
 
 import { FEATURES, functionNames, scriptOf, strip, tool } from "./wasm.mjs";
@@ -100,33 +99,18 @@ function withMore(script, text) {
   return changed + text;
 }
 
-/** Serves a folder, some of its files with other content, as a host does that lets pages share memory if `isShared`. */
-async function serve(folder, instead, isShared) {
-  const types = { ".html": "text/html", ".js": "text/javascript", ".wasm": "application/wasm", ".css": "text/css" };
-  const headers = isShared ? { "cross-origin-opener-policy": "same-origin", "cross-origin-embedder-policy": "require-corp" } : {};
-  const server = http.createServer((request, response) => {
-    const name = path.basename(new URL(request.url, "http://local").pathname) || "index.html";
-    try {
-      const content = instead[name] ?? readFileSync(path.join(folder, name));
-      response.writeHead(200, { "content-type": types[path.extname(name)] ?? "application/octet-stream", ...headers }).end(content);
-    } catch {
-      response.writeHead(404).end();
-    }
-  });
-  await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
-  return { url: `http://127.0.0.1:${server.address().port}/`, close: () => [server.close(), server.closeAllConnections()] };
-}
-
 /** The functions of a core that are called until its first run is over. */
 async function called(core, all) {
-  const { launch, Page } = await import("../tests/browser/support.mjs");
+  const { launch, Page, serve } = await import("../tests/browser/support.mjs");
   const trial = `${core}.trial`;
   telling(trial, all);
   const script = scriptOf(core);
   const instead = { [path.basename(core)]: readFileSync(trial), [path.basename(script)]: withMore(readFileSync(script, "utf8"), TRIAL) };
   rmSync(trial);
   const isShared = path.basename(core).startsWith("nearfar-threads-");
-  const host = await serve(path.dirname(core), instead, isShared);
+  // Where no page of another origin can reach it, the page takes the core with threads.
+  const alone = { "cross-origin-opener-policy": "same-origin", "cross-origin-embedder-policy": "require-corp" };
+  const host = await serve({ folder: path.dirname(core), instead: (name) => instead[name], headers: () => (isShared ? alone : {}) });
   const found = new Set();
   try {
     for (const webgpu of isShared ? [false] : [false, true]) {
@@ -159,7 +143,7 @@ function rest() {
     asked.open("GET", others, false);
     asked.overrideMimeType("text/plain; charset=x-user-defined");
     asked.send();
-    if (!asked.responseText.startsWith("\\0asm")) throw new Error("A part of the page is missing: reload it when the network answers.");
+    if (!asked.responseText.startsWith("\\0asm")) throw new WebAssembly.RuntimeError("a part of it did not arrive");
     compiled = new WebAssembly.Module(Uint8Array.from(asked.responseText, (byte) => byte.charCodeAt(0)));
   }
   later = new WebAssembly.Instance(compiled, { ...given, first: wasm }).exports;

@@ -60,11 +60,12 @@ export const counted = () => new Promise((resolve) => {
 });
 
 /**
- * Serves dist/ below a path of its own, and the same below another, as a static host would; `counts` has the worker count what it asks of a GPU, `instead`
- * may give another file than the one of that name, and `headers` the headers that come with one.
+ * Serves a folder, dist/ unless another is given, below a path of its own, and the same below another, as a static host would; `counts`
+ * has the worker count what it asks of a GPU, `instead` may give another file than the one of that name, and `headers` the headers that
+ * come with one.
  */
-export async function serve({ counts = false, instead, headers } = {}) {
-  const read = (name) => readFile(path.join(root, "dist", path.normalize(name)));
+export async function serve({ folder = path.join(root, "dist"), counts = false, instead, headers } = {}) {
+  const read = (name) => readFile(path.join(folder, path.normalize(name)));
   const server = http.createServer(async (request, response) => {
     const name = new URL(request.url, "http://local").pathname.replace(/^\/(nearfar|another)\//, "") || "index.html";
     try {

@@ -390,6 +390,18 @@ fn difference_of(engine: Engine, all: &Kinds, trace: &Kind) -> f64 {
     })
 }
 
+/// Every trace is followed on both engines.
+fn assert_equal(all: &Kinds) {
+    for trace in &all.traces {
+        for engine in engines() {
+            let on = engine.info().engine.clone();
+            let worst = difference_of(engine, all, trace);
+            println!("{} on {on}: {worst:.1e}", trace.name);
+            assert!(worst < TOLERANCE, "{} on {on}: {worst}", trace.name);
+        }
+    }
+}
+
 #[test]
 fn ten_steps_with_losses_of_every_kind_equal_torch_and_pml() {
     let all = kinds();
@@ -488,14 +500,7 @@ fn ten_steps_of_every_optimizer_and_schedule_equal_torch() {
             .iter()
             .all(|(name, _)| schedules.contains(*name))
     );
-    for trace in &all.traces {
-        for engine in engines() {
-            let on = engine.info().engine.clone();
-            let worst = difference_of(engine, &all, trace);
-            println!("{} on {on}: {worst:.1e}", trace.name);
-            assert!(worst < TOLERANCE, "{} on {on}: {worst}", trace.name);
-        }
-    }
+    assert_equal(&all);
 }
 
 /// Every argument of every optimizer and schedule counts: each number that is changed by a tenth, and each switch that is turned.
@@ -587,14 +592,7 @@ fn layers() -> Kinds {
 fn ten_steps_of_every_part_of_a_head_equal_torch() {
     let all = layers();
     assert_eq!(all.traces.len(), 13);
-    for trace in &all.traces {
-        for engine in engines() {
-            let on = engine.info().engine.clone();
-            let worst = difference_of(engine, &all, trace);
-            println!("{} on {on}: {worst:.1e}", trace.name);
-            assert!(worst < TOLERANCE, "{} on {on}: {worst}", trace.name);
-        }
-    }
+    assert_equal(&all);
 }
 
 #[test]
@@ -628,14 +626,7 @@ fn matryoshka() -> Kinds {
 fn ten_steps_of_losses_of_truncated_embeddings_equal_torch_and_pml() {
     let all = matryoshka();
     assert_eq!(all.traces.len(), 10);
-    for trace in &all.traces {
-        for engine in engines() {
-            let on = engine.info().engine.clone();
-            let worst = difference_of(engine, &all, trace);
-            println!("{} on {on}: {worst:.1e}", trace.name);
-            assert!(worst < TOLERANCE, "{} on {on}: {worst}", trace.name);
-        }
-    }
+    assert_equal(&all);
 }
 
 #[test]

@@ -52,14 +52,14 @@ pub(crate) const MAIN: [Knob; 17] = [
         key: "memory_size",
         label: "Memory rows",
         pml: "CrossBatchMemory(memory_size)",
-        help: "Compare each batch with the last N rows that were embedded, not just with itself (cross-batch memory). 0 is no memory. Worth it where classes are many and small: 0.56 to 0.92 in precision@1 on 650 classes; with ten classes it changes nothing. With several rows of a class in a batch, centre the gradient too.",
+        help: "Compare each batch with the last N rows that were embedded, not just with itself (cross-batch memory). 0 is no memory. Worth it where classes are many and small: of 650 classes 4096 rows raised precision@1 from 0.56 to 0.92; of ten classes they changed nothing. With several rows of a class in a batch, centre the gradient too.",
         entry: Entry::Scale(&["0", "64", "256", "1024", "4096", "16384", "65536"]),
     },
     Knob {
         key: "batch_size",
         label: "Batch rows",
         pml: "DataLoader(batch_size)",
-        help: "Rows of one step. Each is an anchor once: the row that the others are compared with. Of many small classes a large batch has more pairs: 128 rows in place of 32 brought 0.56 to 0.87 without a memory, and 0.92 to 0.99 with one. A step takes longer by as much.",
+        help: "Rows of one step. Each is an anchor once: the row that the others are compared with. With many small classes a larger batch has more pairs: of 650 classes 128 rows instead of 32 raised precision@1 from 0.56 to 0.87 without a memory, and from 0.92 to 0.99 with one. A step of twice the rows takes about twice the time.",
         entry: Entry::Scale(&["8", "16", "32", "64", "128", "256", "512"]),
     },
     Knob {
