@@ -88,11 +88,11 @@ def words(rank, count, again):
     own = slice(rank, None, count)
     named = np.array([f"class {label}" for label in labels])
     found = []
-    for _ in range(2):
+    for turn in range(2):
         found.append(nearfar.distributed.evaluate(embeddings[own], named[own], engine="cpu", nearest=True))
-        # Ranks may leave their group and meet in another one.
+        # Ranks may leave their group and meet in another one; a file of torch's serves one meeting.
         dist.destroy_process_group()
-        dist.init_process_group("gloo", init_method=f"file://{again}", rank=rank, world_size=count)
+        dist.init_process_group("gloo", init_method=f"file://{again}{turn}", rank=rank, world_size=count)
     assert found[0] == found[1]
     return found[0]
 

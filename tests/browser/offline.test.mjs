@@ -1,9 +1,13 @@
 // The page once it was loaded: it comes up without a network, the newest version it met, and keeps nothing but its own files.
 import assert from "node:assert/strict";
+import { readdirSync } from "node:fs";
+import path from "node:path";
 import { after, before } from "node:test";
 
 import { test } from "./playing.mjs";
-import { Page, launch, serve } from "./support.mjs";
+import { Page, launch, root, serve } from "./support.mjs";
+
+const threads = readdirSync(path.join(root, "dist")).some((name) => name.startsWith("nearfar-threads-"));
 
 let browser;
 before(async () => {
@@ -11,12 +15,11 @@ before(async () => {
 });
 after(() => browser.close());
 
-/** Serves the page, opens it where it may keep its files, waits until it has, and runs the check. */
-async function on(where, { instead, headers } = {}, check) {
-  // With one core: threads.test.mjs has the other.
+/** Serves the page, with one of its cores or with both, opens it where it may keep its files, waits until it has, and runs the check. */
+async function on(where, { instead, headers, both } = {}, check) {
   const alone = async (name, read) => {
     const body = await instead?.(name, read);
-    return name === "index.html" ? String(body ?? (await read(name))).replace(/<meta name="core-threads"[^>]*>/, "") : body;
+    return name === "index.html" && !both ? String(body ?? (await read(name))).replace(/<meta name="core-threads"[^>]*>/, "") : body;
   };
   const site = await serve({ instead: alone, headers });
   let page;
@@ -63,6 +66,18 @@ test("a page that was loaded once comes up without its server, and runs", async 
     // As does a link with other settings.
     await page.page.goto(`${site.url}?engine=cpu&again#steps=20`);
     await page.status(/^Ready/);
+  });
+});
+
+// A host that does not isolate the page: kept, it is isolated, and would go on with a core that it never fetched.
+test("a page comes up with the core that was kept where the one with threads was not", { skip: !threads && "built without threads" }, async () => {
+  await on("?engine=cpu#data=mirrored&steps=20", { both: true }, async (page, site) => {
+    assert.equal(await page.page.evaluate(() => self.crossOriginIsolated), false);
+    site.close();
+    await reload(page);
+    assert.equal(await page.page.evaluate(() => self.crossOriginIsolated), true);
+    // It asked for the other one, in vain.
+    page.problems.length = 0;
   });
 });
 
