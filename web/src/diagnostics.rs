@@ -6,6 +6,7 @@ use web_sys::{HtmlElement, KeyboardEvent};
 
 use crate::checks::Checks;
 use crate::evaluation::EvaluateAll;
+use crate::sizes::Sizes;
 use crate::gains::Gains;
 use crate::hardest::Hardest;
 use crate::plots::{LossPlot, MemoryPlot, MiningPlot, PrecisionPlot};
@@ -55,7 +56,7 @@ pub(crate) fn Diagnostics(state: State, session: Session) -> impl IntoView {
             {panel(0, view! { <PrecisionPlot state/> <LossPlot state/> }.into_any())}
             {panel(1, view! { <MiningPlot state/> <SimilarityPlot state/> <Hardest state/> }.into_any())}
             {panel(2, view! { <MemoryPlot state/> }.into_any())}
-            {panel(3, view! { <Gains state/> <EvaluateAll state session/> <Threshold state session/> }.into_any())}
+            {panel(3, view! { <Gains state/> <EvaluateAll state session/> <Threshold state session/> <Sizes state session/> }.into_any())}
             {panel(4, view! { <Checks state session/> }.into_any())}
         </section>
     }

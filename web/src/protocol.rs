@@ -8,7 +8,7 @@ use nearfar::{
     DataReport, DeviceInfo, EngineKind, Error, Evaluation, FullEvaluation, HardestTriplets,
     MemoryAge, MemoryReport, Missing, Neighbourhood, Origin, PairHistogram, Piece, Reason, RowsOf,
     RowsToCheck, Scores, SelfTest, Side, StepReport, TableColumn, ThresholdReport, TrainConfig,
-    Warning, Working,
+    VectorSizes, Warning, Working,
 };
 use serde::{Deserialize, Serialize};
 
@@ -148,6 +148,8 @@ pub(crate) enum Command {
         /// Rows to look among.
         side: RowsOf,
     },
+    /// Scores vectors of every size of the test rows of the run that is over.
+    MeasureSizes,
     /// Stops the run and sets it aside: the next run or other data frees its memory.
     Reset,
     /// Takes back the run that was set aside: it waits, or is over as it was.
@@ -279,6 +281,8 @@ pub(crate) enum Event {
     NotCompared(String),
     /// The rows to check.
     RowsToCheck(Box<RowsToCheck>),
+    /// Scores of vectors of every size: of the raw features, of the linear map if there is one, and of the head.
+    Sizes(Vec<(String, VectorSizes)>),
     /// A piece as a file of this name; beside it comes its content.
     Taken(String),
     /// A piece cannot be made, and why.
