@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use nearfar::{
-    Columns, Dataset, Embedder, Engine, Error, Result, Results, RowsOf, SideRows,
-};
+use nearfar::{Columns, Dataset, Embedder, Engine, Error, Result, Results, RowsOf, SideRows};
 
 use super::files;
 

@@ -291,14 +291,16 @@ pub(crate) async fn through(
 ) -> Result<Vec<(String, VectorSizes)>> {
     let name = |row: &u32| dataset.class_names[dataset.labels[*row as usize] as usize].clone();
     let labels: Vec<String> = rows.iter().map(name).collect();
-    let own = ("raw features", None);
+    let own = ("rows as in the file", None);
     let networks = networks.iter().map(|(name, layers)| (*name, Some(*layers)));
     let tables: Vec<_> = std::iter::once(own).chain(networks).collect();
     let dim = |layers: &Option<&[LayerWeights]>| {
         let last = layers.and_then(<[_]>::last);
         last.map_or(dataset.features.dim(), |last| last.shape[0])
     };
-    let tried = |(_, layers): &(&str, Option<&[LayerWeights]>)| VectorSizes::tried(dim(layers)).len() as u64;
+    let tried = |(_, layers): &(&str, Option<&[LayerWeights]>)| {
+        VectorSizes::tried(dim(layers)).len() as u64
+    };
     let all: u64 = tables.iter().map(tried).sum();
     let (mut found, mut before) = (Vec::new(), 0);
     for table in tables {
@@ -311,8 +313,14 @@ pub(crate) async fn through(
                 values = embedder.embed_rows(&dataset.features, rows).await?.values;
             }
         }
-        let rows = RowSource::Memory { values, dim: dim(&layers) };
-        let rows = Rows { rows: &rows, labels: &labels };
+        let rows = RowSource::Memory {
+            values,
+            dim: dim(&layers),
+        };
+        let rows = Rows {
+            rows: &rows,
+            labels: &labels,
+        };
         let heard = |done, _| progress(before + done, all);
         let sizes = vector_sizes(engine, rows, most, 0, heard).await?;
         found.push((name.to_owned(), sizes));

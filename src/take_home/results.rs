@@ -4,8 +4,8 @@ use super::head::Head;
 use super::{CHECKPOINT, RowsOf, SideRows, Taken, arrays, embeddings};
 use crate::base::error::{Error, Result};
 use crate::base::quote::said;
-use crate::data::{Dataset, NamedFile};
 use crate::data::npy;
+use crate::data::{Dataset, NamedFile};
 use crate::engine::Engine;
 use crate::judge::vector_sizes::{VectorSizes, through};
 use crate::model::embeddings::Embeddings;
@@ -153,7 +153,10 @@ impl Results {
         progress: impl FnMut(u64, u64),
     ) -> Result<Vec<(String, VectorSizes)>> {
         let rows = self.rows_of(RowsOf::Test, dataset.rows());
-        let linear = self.linear.iter().map(|map| ("linear map", &map.layers[..]));
+        let linear = self
+            .linear
+            .iter()
+            .map(|map| ("linear map", &map.layers[..]));
         let networks: Vec<_> = linear.chain([("head", &self.head.layers[..])]).collect();
         through(engine, dataset, &rows, &networks, most, progress).await
     }

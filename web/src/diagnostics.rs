@@ -6,12 +6,12 @@ use web_sys::{HtmlElement, KeyboardEvent};
 
 use crate::checks::Checks;
 use crate::evaluation::EvaluateAll;
-use crate::sizes::Sizes;
 use crate::gains::Gains;
 use crate::hardest::Hardest;
 use crate::plots::{LossPlot, MemoryPlot, MiningPlot, PrecisionPlot};
 use crate::session::Session;
 use crate::similarities::SimilarityPlot;
+use crate::sizes::Sizes;
 use crate::state::State;
 use crate::threshold::Threshold;
 
