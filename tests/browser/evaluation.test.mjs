@@ -11,8 +11,8 @@ test("what a run will take is said before it starts, and is what it holds", asyn
   for (const engine of ["gpu", "cpu"]) {
     await on(`?engine=${engine}#data=digits&${SMALL}`, {}, async (page) => {
       const forecast = page.find("forecast");
-      await page.says("forecast", /it may use 256 MiB/);
-      assert.match(await forecast.innerText(), /^This run will take (about [\d.]+|less than a) (s|second|min) and [\d.]+ MiB of device memory; it may use 256 MiB\.$/);
+      await page.says("forecast", /of the 256 MiB that you allow/);
+      assert.match(await forecast.innerText(), /^This run will take (about [\d.]+|less than a) (s|second|min) and [\d.]+ MiB of device memory, of the 256 MiB that you allow\.$/);
       const bytes = () => page.bare("forecast", "bytes");
       const small = await bytes();
       await page.set("Memory rows", "16384");
@@ -25,12 +25,12 @@ test("what a run will take is said before it starts, and is what it holds", asyn
       if (engine === "gpu") await page.screenshot("forecast-refused-light");
       // One click takes the largest memory that fits.
       await page.find("fits").first().click();
-      await page.says("forecast", /it may use 5 MiB/);
+      await page.says("forecast", /of the 5 MiB that you allow/);
       assert.ok((await bytes()) <= 5 * 2 ** 20);
       await page.set("Memory rows", "16384");
       await page.says("forecast", /This run cannot start/);
       await page.set("Budget, MiB", least);
-      await page.says("forecast", new RegExp(`it may use ${least} MiB`));
+      await page.says("forecast", new RegExp(`of the ${least} MiB that you allow`));
       const expected = await bytes();
       assert.ok(expected <= Number(least) * 2 ** 20);
       if (engine === "gpu") await page.screenshot("forecast-light");
