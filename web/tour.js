@@ -18,7 +18,7 @@ const STYLE = `
 .tour .found:empty { display: none; }
 .tour .buttons { display: flex; gap: 0.5rem; align-items: center; }
 .tour .muted { margin-left: auto; }
-.toured { outline: 3px solid var(--accent); outline-offset: 2px; }
+.toured { outline: 3px solid var(--accent); outline-offset: -3px; }
 @media (max-width: 700px) {
   .tour { bottom: 4.2rem; max-height: 45vh; }
   .toured { scroll-margin-bottom: 55vh; }
@@ -165,12 +165,12 @@ function show() {
   const { title, says, about, tab, does, found } = STOPS[at];
   leave();
   if (tab !== undefined) document.getElementById(`tab-${tab}`).click();
-  const parts = [...document.querySelectorAll(about)];
+  const parts = [...document.querySelectorAll(about)].filter((element) => element.checkVisibility());
   for (const element of parts) element.classList.add("toured");
-  const bring = () => parts[0].scrollIntoView({ block: "nearest" });
+  const bring = () => parts[0]?.scrollIntoView({ block: "nearest" });
   bring();
   // Not over what it is about.
-  card.classList.toggle("right", parts[0].closest("aside") !== null);
+  card.classList.toggle("right", Boolean(parts[0]?.closest("aside")));
   const result = make("p", { className: "found", role: "status" });
   const next = make("button", { className: "primary" });
   const back = make("button", { textContent: "Back", hidden: at === 0, onclick: () => { at -= 1; show(); } });
