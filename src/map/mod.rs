@@ -1,5 +1,6 @@
 //! [`Map`]: rows of the data on a plane, for a person to look at. Takes features or embeddings, gives points.
 
+pub(crate) mod near;
 pub(crate) mod projection;
 pub(crate) mod umap;
 
@@ -176,7 +177,7 @@ pub(crate) fn most_rows(dim: usize) -> usize {
 }
 
 /// Divides every row that has a direction by its length.
-fn make_unit(rows: &mut Embeddings) {
+pub(crate) fn make_unit(rows: &mut Embeddings) {
     for row in rows.values.chunks_exact_mut(rows.dim.max(1)) {
         let length = row.iter().map(|value| value * value).sum::<f32>().sqrt();
         if length > 0.0 && length.is_finite() {

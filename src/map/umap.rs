@@ -2,9 +2,10 @@
 //! neighbours of each row and an initial point for it, gives points that settle over some hundred epochs.
 //!
 //! Uniform Manifold Approximation and Projection (McInnes, Healy and Melville 2018, arXiv 1802.03426) as umap-learn 0.5 does it
-//! with its defaults, whose names stand in brackets. The neighbours are exact, and do not count the row itself.
+//! with its defaults, whose names stand in brackets. The neighbours do not count the row itself.
 
 use crate::base::rng::{self, Rng};
+use crate::cpu::parallel;
 use crate::search::knn::Neighbors;
 
 /// Nearest rows of each row that a layout uses (`n_neighbors`).
@@ -124,6 +125,49 @@ impl Umap {
         }
     }
 
+    /// Runs this many epochs of two layouts, on a core each where there are two.
+    pub fn advance_both(both: &mut [Self; 2], epochs: u64) {
+        parallel::map(both.iter_mut().collect(), |umap: &mut Self| {
+            umap.advance(epochs);
+        });
+    }
+
+    /// Points of two layouts of the same rows, each around their middle, the second turned and mirrored so that its rows come as near
+    /// as they can to their places in the first (orthogonal Procrustes, Schönemann 1966).
+    ///
+    /// A layout says nothing by its direction: this changes no distance in it.
+    pub fn side_by_side([before, after]: &[Self; 2]) -> [Vec<[f32; 2]>; 2] {
+        let [before, after] = [before, after].map(|umap| around_the_middle(&umap.points));
+        let mut products = [[0.0; 2]; 2];
+        for (from, to) in after.iter().zip(&before) {
+            for (along, products) in products.iter_mut().enumerate() {
+                for (axis, sum) in products.iter_mut().enumerate() {
+                    *sum += f64::from(from[along]) * f64::from(to[axis]);
+                }
+            }
+        }
+        let [[xx, xy], [yx, yy]] = products;
+        // Cosine and sine of the best turn, of the rows as they are and mirrored at the horizontal axis.
+        let ways = [(xx + yy, xy - yx, 1.0), (xx - yy, xy + yx, -1.0)];
+        let length = |(cos, sin, _): &(f64, f64, f64)| cos * cos + sin * sin;
+        let best = if length(&ways[1]) > length(&ways[0]) {
+            ways[1]
+        } else {
+            ways[0]
+        };
+        let size = length(&best).sqrt();
+        if size == 0.0 {
+            return [before, after];
+        }
+        let (cos, sin, mirrored) = (best.0 / size, best.1 / size, best.2);
+        let turned = |[x, y]: [f32; 2]| {
+            let (x, y) = (f64::from(x), mirrored * f64::from(y));
+            [(cos * x - sin * y) as f32, (sin * x + cos * y) as f32]
+        };
+        let after = after.into_iter().map(turned).collect();
+        [before, after]
+    }
+
     /// Current points of the rows, `[x, y]` of each: finite, in units in which neighbours may lie 0.1 apart.
     pub fn points(&self) -> &[[f32; 2]] {
         &self.points
@@ -167,6 +211,16 @@ impl Umap {
             self.points[row] = here;
         }
     }
+}
+
+/// The points less their mean.
+fn around_the_middle(points: &[[f32; 2]]) -> Vec<[f32; 2]> {
+    let mean = [0, 1].map(|axis| {
+        let sum: f64 = points.iter().map(|point| f64::from(point[axis])).sum();
+        (sum / points.len().max(1) as f64) as f32
+    });
+    let less = |point: &[f32; 2]| [point[0] - mean[0], point[1] - mean[1]];
+    points.iter().map(less).collect()
 }
 
 /// Fits a scale to the neighbours of each row (`smooth_knn_dist`). A distance is 1 less the cosine similarity.
@@ -540,6 +594,28 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_layout_is_turned_and_mirrored_to_the_one_beside_it_and_keeps_its_distances() {
+        let of = |points: Vec<[f32; 2]>| Umap {
+            points,
+            ..Umap::new(&neighbors(60, 5), &start(60), 1)
+        };
+        let first = start(60);
+        let moved: fn([f32; 2]) -> [f32; 2] = |[x, y]| [3.0 - 2.0 * y, 2.0 * x - 7.0];
+        let mirrored: fn([f32; 2]) -> [f32; 2] = |[x, y]| [2.0 * y + 1.0, 2.0 * x];
+        for way in [moved, mirrored] {
+            let second = first.iter().map(|point| way(*point)).collect();
+            let [before, after] = Umap::side_by_side(&[of(first.clone()), of(second)]);
+            for (before, after) in before.iter().zip(&after) {
+                for axis in [0, 1] {
+                    assert!((after[axis] - 2.0 * before[axis]).abs() < 1e-4);
+                }
+            }
+        }
+        let none = Umap::side_by_side(&[of(Vec::new()), of(Vec::new())]);
+        assert_eq!(none, [Vec::new(), Vec::new()]);
     }
 
     #[test]

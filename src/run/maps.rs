@@ -4,10 +4,11 @@ use super::Run;
 use crate::base::error::{Error, Result};
 use crate::base::working::Working;
 use crate::data::{RowSource, Side};
+use crate::map::near::{EXACT, Near};
 use crate::map::umap::{self, Umap};
 use crate::map::{self, Map};
 use crate::model::embeddings::Embeddings;
-use crate::search::knn::KnnIndex;
+use crate::search::knn::{KnnIndex, Neighbors};
 
 impl Run {
     /// The side of a map, and the rows on it.
@@ -66,8 +67,8 @@ impl Run {
     }
 
     /// Starts UMAP layouts of the rows of the last [`Run::map`], from their places there: one of their features, scaled if the run
-    /// scales them, and one of their embeddings. Finds the 15 nearest rows of each, or all if there are fewer, within the remaining
-    /// budget.
+    /// scales them, and one of their embeddings. Finds the 15 nearest rows of each, or all if there are fewer: of more than 4,096 rows
+    /// most of them, of fewer all, within the remaining budget.
     ///
     /// # Errors
     /// [`Error::Config`] before there is a map; as [`crate::Trainer::embed`], [`KnnIndex::new`] and [`KnnIndex::search`].
@@ -87,21 +88,50 @@ impl Run {
 
     /// A UMAP layout of these rows that starts from these points.
     async fn layout(&mut self, rows: Embeddings, start: &[[f32; 2]]) -> Result<Umap> {
-        let Embeddings { values, dim } = rows;
         let k = umap::NEIGHBOURS.min(start.len().saturating_sub(1));
+        let found = match start.len() > EXACT {
+            true => self.near(rows, k).await?,
+            false => self.nearest(rows, k).await?,
+        };
+        let seed = self.trainer.config().data_seed();
+        Ok(Umap::new(&found, start, seed))
+    }
+
+    /// The nearest rows of each, exactly.
+    async fn nearest(&mut self, rows: Embeddings, k: usize) -> Result<Neighbors> {
+        let Embeddings { values, dim } = rows;
         let rows = RowSource::Memory { values, dim };
         let engine = self.trainer.engine();
         let mut index = KnnIndex::new(engine, &rows, None, k).await?;
-        let heard = |done, total| {
-            engine.hear(Working {
-                what: "finding the nearest rows of each row on the map".to_owned(),
-                unit: "rows".to_owned(),
-                done,
-                total,
-            });
-        };
-        let found = index.search(None, heard).await?;
+        let heard = |done, total| engine.hear(placing(done, total));
+        index.search(None, heard).await
+    }
+
+    /// Most of the nearest rows of each of many.
+    async fn near(&mut self, mut rows: Embeddings, k: usize) -> Result<Neighbors> {
+        map::make_unit(&mut rows);
+        let Embeddings { values, dim } = rows;
+        let count = (values.len() / dim) as u64;
         let seed = self.trainer.config().data_seed();
-        Ok(Umap::new(&found, start, seed))
+        let engine = self.trainer.engine();
+        let mut near = Near::new(values, dim, k, seed);
+        loop {
+            engine.breathe().await?;
+            let done = near.advance();
+            engine.hear(placing(done * count / Near::STEPS, count));
+            if done == Near::STEPS {
+                return Ok(near.into_neighbors());
+            }
+        }
+    }
+}
+
+/// Progress of the search for neighbours.
+fn placing(done: u64, total: u64) -> Working {
+    Working {
+        what: "finding the nearest rows of each row on the map".to_owned(),
+        unit: "rows".to_owned(),
+        done,
+        total,
     }
 }

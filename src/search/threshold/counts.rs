@@ -20,6 +20,12 @@ pub(super) fn bin(similarity: f32) -> usize {
     bin.clamp(0, EDGES as i64 - 1) as usize
 }
 
+/// The edge nearest to a similarity.
+pub(super) fn edge_at(similarity: f64) -> usize {
+    let edge = (similarity * PER_UNIT as f64).round() as i64 + PER_UNIT as i64;
+    edge.clamp(0, EDGES as i64 - 1) as usize
+}
+
 /// Pairs of one class and pairs of two, by the bin of their similarity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PairCounts {
@@ -94,6 +100,19 @@ impl PairCounts {
         (before[0] - gap / (gap + 1.0) * before[0], edge(EDGES - 1))
     }
 
+    /// The best F1 of the pairs that are taken for one class, and the lowest edge that has it.
+    pub(super) fn best_f1(&self) -> (f64, f64) {
+        let [same, _] = self.pairs();
+        let mut best = (0.0, edge(0));
+        for (bin, [let_in, missed]) in self.errors().enumerate() {
+            let f1 = f1(same, let_in, missed);
+            if f1 > best.0 {
+                best = (f1, edge(bin));
+            }
+        }
+        best
+    }
+
     /// Probability that a pair of one class is more similar than a pair of two; pairs in one bin count half.
     pub(super) fn area_under_curve(&self) -> f64 {
         let [same, different] = self.pairs().map(|pairs| pairs as f64);
@@ -105,6 +124,13 @@ impl PairCounts {
         }
         area / (same * different)
     }
+}
+
+/// F1 of the pairs that are taken for one class, of which there are `same`: the harmonic mean of the part of those that are right and
+/// of the part of all right ones that are among them.
+pub(super) fn f1(same: u64, let_in: u64, missed: u64) -> f64 {
+    let right = (same - missed) as f64;
+    2.0 * right / (2.0 * right + (let_in + missed) as f64).max(1.0)
 }
 
 #[cfg(test)]
@@ -169,6 +195,14 @@ mod tests {
         assert!((0.0..=0.25002).contains(&at), "{at}");
         // All equal: the line from the last edge to beyond.
         assert_eq!(counts(&[1.0], &[1.0]).equal_error().0, 0.5);
+    }
+
+    #[test]
+    fn the_best_f1_is_found_at_the_lowest_edge_that_has_it() {
+        let counts = counts(&[0.25, 0.75, 1.0], &[0.0, 0.5, 0.5]);
+        // Above 0.5 two of three are found and all are right; from 0.25 on all are found, and three of five are right.
+        assert_eq!(counts.best_f1(), (0.8, 0.50002));
+        assert_eq!(f1(3, 2, 0), 0.75);
     }
 
     #[test]

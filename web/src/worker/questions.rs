@@ -1,6 +1,6 @@
 //! Questions about the run, answered between two slices of it: all scores, a threshold, neighbours.
 
-use nearfar::Error;
+use nearfar::{Error, Result, Run, Threshold};
 use web_time::Instant;
 
 use super::Core;
@@ -41,12 +41,15 @@ impl Core {
         }
     }
 
-    /// Finds the threshold of the run that is over.
-    pub(super) async fn find_threshold(&mut self, rate: Option<f64>) {
+    /// Tells the threshold that is found, or reported on, of the run that is over.
+    pub(super) async fn tell_threshold(
+        &mut self,
+        find: impl AsyncFnOnce(&mut Run) -> Result<Threshold>,
+    ) {
         let Some(mut run) = self.run.take() else {
             return self.say(&Event::Threshold(Ok(None)));
         };
-        let found = match run.find_threshold(rate).await {
+        let found = match find(&mut run).await {
             Ok(found) => Ok(Some(Box::new(found.report))),
             Err(Error::Stopped) => Ok(None),
             Err(error @ Error::Device(_)) => return self.fail(&error),
