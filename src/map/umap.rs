@@ -132,7 +132,7 @@ impl Umap {
         });
     }
 
-    /// Points of two layouts of the same rows, each around their middle, the second turned and mirrored so that its rows come as near
+    /// Points of two layouts of the same rows, each with its ends equally far from 0, the second turned and mirrored so that its rows come as near
     /// as they can to their places in the first (orthogonal Procrustes, Schönemann 1966).
     ///
     /// A layout says nothing by its direction: this changes no distance in it.
@@ -156,16 +156,16 @@ impl Umap {
             ways[0]
         };
         let size = length(&best).sqrt();
-        if size == 0.0 {
-            return [before, after];
-        }
         let (cos, sin, mirrored) = (best.0 / size, best.1 / size, best.2);
         let turned = |[x, y]: [f32; 2]| {
             let (x, y) = (f64::from(x), mirrored * f64::from(y));
             [(cos * x - sin * y) as f32, (sin * x + cos * y) as f32]
         };
-        let after = after.into_iter().map(turned).collect();
-        [before, after]
+        let after: Vec<_> = match best.0 == 0.0 && best.1 == 0.0 {
+            true => after,
+            false => after.into_iter().map(turned).collect(),
+        };
+        [before, after].map(|points| between_the_ends(&points))
     }
 
     /// Current points of the rows, `[x, y]` of each: finite, in units in which neighbours may lie 0.1 apart.
@@ -219,7 +219,21 @@ fn around_the_middle(points: &[[f32; 2]]) -> Vec<[f32; 2]> {
         let sum: f64 = points.iter().map(|point| f64::from(point[axis])).sum();
         (sum / points.len().max(1) as f64) as f32
     });
-    let less = |point: &[f32; 2]| [point[0] - mean[0], point[1] - mean[1]];
+    less(points, mean)
+}
+
+/// The points less the middle between the least and the largest along either axis.
+fn between_the_ends(points: &[[f32; 2]]) -> Vec<[f32; 2]> {
+    let middle = [0, 1].map(|axis| {
+        let along = || points.iter().map(|point| point[axis]);
+        let (least, most) = (along().reduce(f32::min), along().reduce(f32::max));
+        least.unwrap_or(0.0).midpoint(most.unwrap_or(0.0))
+    });
+    less(points, middle)
+}
+
+fn less(points: &[[f32; 2]], middle: [f32; 2]) -> Vec<[f32; 2]> {
+    let less = |point: &[f32; 2]| [point[0] - middle[0], point[1] - middle[1]];
     points.iter().map(less).collect()
 }
 

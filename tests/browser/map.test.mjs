@@ -226,13 +226,13 @@ test("50,000 rows of 64 numbers are placed by UMAP at the end of a run within 20
   });
 });
 
-/** 240 plants at three sites, one in twelve without a site, with a depth that rises. */
+/** 240 plants at three sites, one in twelve without a site, with a depth. */
 function plants() {
   let state = 5;
   const random = () => (state = (state * 48271) % 2147483647) / 2147483647;
   const line = (i) => {
     const site = i % 12 === 0 ? "" : ["north", "south", "north", "east"][i % 4];
-    return [`p-${i}`, site, i + 0.5, i % 3, ["ash", "elm"][i % 2], ...Array.from({ length: 4 }, (_, at) => ((at === i % 2 ? 1 : 0) + random()).toFixed(3))].join();
+    return [`p-${i}`, site, ((i * 37) % 240) + 0.5, i % 3, ["ash", "elm"][i % 2], ...Array.from({ length: 4 }, (_, at) => ((at === i % 2 ? 1 : 0) + random()).toFixed(3))].join();
   };
   return ["plant,site,depth,plate,species,a,b,c,d", ...Array.from({ length: 240 }, (_, i) => line(i))].join("\n");
 }

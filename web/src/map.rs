@@ -118,6 +118,7 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
                     on:pointercancel=move |_| let_go(look)
                     on:wheel=move |event| turn(&event, look)
                 ></canvas>
+                {zoom(look)}
                 {card(state, look)}
                 <Picked state session picking=look.picking/>
                 <p class="muted nothing" hidden=move || !empty()>"Your data appears here."</p>
@@ -243,7 +244,7 @@ fn caption(state: State, map: &MapData) -> String {
     }
 }
 
-/// Tools of the map: PCA or UMAP, before or after, picking, and zoom.
+/// Tools of the map: PCA or UMAP, before or after, and picking.
 #[component]
 fn Tools(state: State, session: Session, look: Look, has_run: Signal<bool>) -> impl IntoView {
     let show = move |before: bool| {
@@ -273,7 +274,6 @@ fn Tools(state: State, session: Session, look: Look, has_run: Signal<bool>) -> i
         session.choose_umap(event_target_value(&event) == "umap");
     };
     let is = move |before: bool| (look.before.get() == before).to_string();
-    let zoom = move |by: f64| look.view.update(|view| view.zoom_at(by, (0.0, 0.0)));
     view! {
         // Tools that come and go stand first, so that the others stay in place.
         <span class="tools">
@@ -288,9 +288,19 @@ fn Tools(state: State, session: Session, look: Look, has_run: Signal<bool>) -> i
                 <button data-testid="map-after" aria-pressed=move || is(false) on:click=move |_| show(false) title="The embeddings, as the network places them">"After"</button>
             </span>
             <picking::Tools picking=look.picking/>
-            <button class="quiet" aria-label="Zoom in" on:click=move |_| zoom(1.5)>"+"</button>
+        </span>
+    }
+}
+
+/// Buttons in a corner of the map that zoom it.
+fn zoom(look: Look) -> impl IntoView {
+    let zoom = move |by: f64| look.view.update(|view| view.zoom_at(by, (0.0, 0.0)));
+    let is_whole = move || look.view.read().is_whole();
+    view! {
+        <span class="zoom">
+            <button class="quiet" data-testid="map-whole" class:absent=is_whole on:click=move |_| look.view.set(View::default())>"Whole"</button>
             <button class="quiet" aria-label="Zoom out" on:click=move |_| zoom(1.0 / 1.5)>"−"</button>
-            <button class="quiet" data-testid="map-whole" on:click=move |_| look.view.set(View::default())>"Whole"</button>
+            <button class="quiet" aria-label="Zoom in" on:click=move |_| zoom(1.5)>"+"</button>
         </span>
     }
 }

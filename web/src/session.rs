@@ -221,7 +221,10 @@ impl Session {
     /// Asks what the chosen column says of the rows of the map, unless it is known.
     pub(crate) fn ask_colours(&self) {
         let Some(column) = self.state.colour_by.get() else {
-            return self.state.coloured.set(None);
+            if self.state.coloured.read_untracked().is_some() {
+                self.state.coloured.set(None);
+            }
+            return;
         };
         let map = self.state.map.read();
         let Some(map) = &*map else { return };

@@ -350,8 +350,8 @@ fn Rates(state: State, hand: Hand) -> impl IntoView {
                 </tr>
             </thead>
             <tbody>
-                {line("test rows", true, ["threshold-fmr", "threshold-fnmr", "threshold-f1-score", "threshold-eer"])}
-                {line("fitted on", false, ["fitted-fmr", "fitted-fnmr", "fitted-f1-score", "fitted-eer"])}
+                {line("test", true, ["threshold-fmr", "threshold-fnmr", "threshold-f1-score", "threshold-eer"])}
+                {line("validation", false, ["fitted-fmr", "fitted-fnmr", "fitted-f1-score", "fitted-eer"])}
             </tbody>
         </table>
     }
