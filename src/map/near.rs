@@ -26,6 +26,8 @@ pub(crate) struct Near {
     rows: Vec<f32>,
     dim: usize,
     found: Neighbors,
+    /// Neighbours that the last round found, `[rows, k]`: only what they bring is looked at in the next.
+    fresh: Vec<bool>,
     step: u64,
     rng: Rng,
 }
@@ -65,6 +67,7 @@ impl Near {
                 ids: vec![u32::MAX; count],
                 similarities: vec![-2.0; count],
             },
+            fresh: vec![true; count],
             step: 0,
             rng: rng::stream(seed, "near"),
         }
@@ -174,42 +177,43 @@ impl Near {
         lists
     }
 
-    /// Compares each row with the neighbours of its neighbours.
+    /// Compares each row with the neighbours of its neighbours, where the way there is new.
     fn look_around(&mut self) {
         let (near, k) = (&*self, self.found.k);
         let rows = self.rows.len() / self.dim;
-        let parts: Vec<_> = (0..rows)
-            .step_by(PART)
-            .map(|first| first..rows.min(first + PART))
-            .collect();
+        let firsts = (0..rows).step_by(PART);
+        let parts: Vec<_> = firsts.map(|first| first..rows.min(first + PART)).collect();
         let found = parallel::map(parts, |part| {
-            let mut lists = near.empty(part.len());
+            let (mut lists, mut fresh) = (near.empty(part.len()), Vec::new());
             let mut others = Vec::with_capacity(k * k);
             for (row, mut list) in part.zip(lists_of(&mut lists)) {
                 let own = row * k..(row + 1) * k;
                 let known = &near.found.ids[own.clone()];
                 list.ids.copy_from_slice(known);
                 list.similarities
-                    .copy_from_slice(&near.found.similarities[own]);
+                    .copy_from_slice(&near.found.similarities[own.clone()]);
                 others.clear();
-                let known_there = known.iter().filter(|id| **id != u32::MAX);
-                others.extend(known_there.flat_map(|id| &near.found.ids[*id as usize * k..][..k]));
+                let known_ones = known.iter().zip(&near.fresh[own]);
+                for (id, is_fresh) in known_ones.filter(|(id, _)| **id != u32::MAX) {
+                    let there = *id as usize * k;
+                    let new = (there..there + k).filter(|at| *is_fresh || near.fresh[*at]);
+                    others.extend(new.map(|at| near.found.ids[at]));
+                }
                 others.sort_unstable();
                 others.dedup();
-                for other in others
-                    .iter()
-                    .filter(|id| **id != row as u32 && **id != u32::MAX)
-                {
+                let is_other = |id: &&u32| **id != row as u32 && **id != u32::MAX;
+                for other in others.iter().filter(is_other) {
                     list.take(*other, dot(near.row(row as u32), near.row(*other)));
                 }
+                fresh.extend(list.ids.iter().map(|id| !known.contains(id)));
             }
-            lists
+            (lists, fresh)
         });
-        self.found.ids = found.iter().flat_map(|lists| &lists.ids).copied().collect();
-        self.found.similarities = found
-            .into_iter()
-            .flat_map(|lists| lists.similarities)
-            .collect();
+        let lists = || found.iter().map(|(lists, _)| lists);
+        let ids = lists().flat_map(|lists| &lists.ids).copied().collect();
+        let similarities = lists().flat_map(|lists| &lists.similarities).copied();
+        (self.found.ids, self.found.similarities) = (ids, similarities.collect());
+        self.fresh = found.into_iter().flat_map(|(_, fresh)| fresh).collect();
     }
 }
 
