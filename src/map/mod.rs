@@ -1,6 +1,5 @@
 //! [`Map`]: rows of the data on a plane, for a person to look at. Takes features or embeddings, gives points.
 
-pub(crate) mod near;
 pub(crate) mod projection;
 pub(crate) mod umap;
 

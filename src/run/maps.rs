@@ -2,13 +2,18 @@
 
 use super::Run;
 use crate::base::error::{Error, Result};
+use crate::base::rng;
 use crate::base::working::Working;
+use crate::cpu::near::{Lists, Near};
 use crate::data::{RowSource, Side};
-use crate::map::near::{EXACT, Near};
 use crate::map::umap::{self, Umap};
 use crate::map::{self, Map};
 use crate::model::embeddings::Embeddings;
 use crate::search::knn::{KnnIndex, Neighbors};
+use rand::RngExt as _;
+
+/// Most rows of which every two are compared to find the nearest, as in umap-learn.
+const EXACT: usize = 4096;
 
 impl Run {
     /// The side of a map, and the rows on it.
@@ -114,13 +119,22 @@ impl Run {
         let count = (values.len() / dim) as u64;
         let seed = self.trainer.config().data_seed();
         let engine = self.trainer.engine();
-        let mut near = Near::new(values, dim, k, seed);
+        let mut near = Near::new(values, dim, k, rng::stream(seed, "near").random());
         loop {
             engine.breathe().await?;
             let done = near.advance();
             engine.hear(placing(done * count / Near::STEPS, count));
             if done == Near::STEPS {
-                return Ok(near.into_neighbors());
+                let Lists {
+                    k,
+                    ids,
+                    similarities,
+                } = near.into_lists();
+                return Ok(Neighbors {
+                    k,
+                    ids,
+                    similarities,
+                });
             }
         }
     }

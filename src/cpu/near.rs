@@ -1,15 +1,12 @@
-//! [`Near`]: the nearest rows of each row of a map of many rows, most of them right. Takes rows, gives neighbours for a layout.
+//! [`Near`]: the nearest rows of each of many rows, most of them right. Takes unit rows, gives neighbours for a layout.
 //!
 //! Rows are parted by random planes into leaves, several times over, and compared with those of their leaves; then each row looks among
 //! the neighbours of its neighbours, as in NN-descent (Dong, Moses and Li 2011), which umap-learn uses from 4,096 rows on. To compare
 //! every two of 50,000 rows takes a browser minutes.
 
-use crate::base::rng::{self, Rng};
-use crate::cpu::parallel;
-use crate::search::knn::Neighbors;
+use super::layout::Draws;
+use super::parallel;
 
-/// Most rows of which every two are compared.
-pub(crate) const EXACT: usize = 4096;
 /// Times that the rows are parted, and the most rows of a leaf.
 const TREES: u64 = 8;
 const LEAF: usize = 64;
@@ -20,16 +17,28 @@ const PART: usize = 1024;
 /// Values that are multiplied side by side.
 const LANES: usize = 8;
 
+/// Neighbours of each row, the nearest first.
+#[derive(Clone, Debug)]
+pub struct Lists {
+    /// Neighbours of a row.
+    pub k: usize,
+    /// Their numbers, `[rows, k]`.
+    pub ids: Vec<u32>,
+    /// Their similarities, `[rows, k]`.
+    pub similarities: Vec<f32>,
+}
+
 /// The neighbours found so far.
-pub(crate) struct Near {
+#[derive(Debug)]
+pub struct Near {
     /// `[rows, dim]`, of unit length where they have one.
     rows: Vec<f32>,
     dim: usize,
-    found: Neighbors,
+    found: Lists,
     /// Neighbours that the last round found, `[rows, k]`: only what they bring is looked at in the next.
     fresh: Vec<bool>,
     step: u64,
-    rng: Rng,
+    draws: Draws,
 }
 
 /// Neighbours of one row, the nearest first.
@@ -54,27 +63,27 @@ impl List<'_> {
 
 impl Near {
     /// Steps until all is found.
-    pub(crate) const STEPS: u64 = TREES + ROUNDS;
+    pub const STEPS: u64 = TREES + ROUNDS;
 
     /// Begins a search for the `k` nearest of these unit rows, `[rows, dim]`, to each: of more rows than [`LEAF`].
-    pub(crate) fn new(rows: Vec<f32>, dim: usize, k: usize, seed: u64) -> Self {
+    pub fn new(rows: Vec<f32>, dim: usize, k: usize, seed: u64) -> Self {
         let count = k * (rows.len() / dim);
         Self {
             rows,
             dim,
-            found: Neighbors {
+            found: Lists {
                 k,
                 ids: vec![u32::MAX; count],
                 similarities: vec![-2.0; count],
             },
             fresh: vec![true; count],
             step: 0,
-            rng: rng::stream(seed, "near"),
+            draws: Draws::new(seed),
         }
     }
 
     /// Takes the next step; gives the number of those done.
-    pub(crate) fn advance(&mut self) -> u64 {
+    pub fn advance(&mut self) -> u64 {
         match self.step < TREES {
             true => self.look_in_leaves(),
             false => self.look_around(),
@@ -84,7 +93,7 @@ impl Near {
     }
 
     /// The neighbours, once all steps are done.
-    pub(crate) fn into_neighbors(self) -> Neighbors {
+    pub fn into_lists(self) -> Lists {
         self.found
     }
 
@@ -93,9 +102,9 @@ impl Near {
     }
 
     /// Lists of these rows, with no neighbour yet.
-    fn empty(&self, rows: usize) -> Neighbors {
+    fn empty(&self, rows: usize) -> Lists {
         let k = self.found.k;
-        Neighbors {
+        Lists {
             k,
             ids: vec![u32::MAX; rows * k],
             similarities: vec![-2.0; rows * k],
@@ -113,7 +122,7 @@ impl Near {
             for ends in starts.windows(2) {
                 let (part, after) = rest.split_at_mut(ends[1] - ends[0]);
                 rest = after;
-                let [a, b] = [0, 1].map(|_| part[rng::below(&mut self.rng, part.len())]);
+                let [a, b] = [0, 1].map(|_| part[self.draws.below(part.len())]);
                 planes.push((part, a, b));
             }
             let near = &*self;
@@ -165,7 +174,7 @@ impl Near {
     }
 
     /// Lists of the rows of a leaf, compared with each other.
-    fn compare(&self, leaf: &[u32]) -> Neighbors {
+    fn compare(&self, leaf: &[u32]) -> Lists {
         let mut lists = self.empty(leaf.len());
         for (at, row) in leaf.iter().enumerate() {
             for (before, other) in leaf[..at].iter().enumerate() {
@@ -217,7 +226,7 @@ impl Near {
     }
 }
 
-fn list_of(lists: &mut Neighbors, row: usize) -> List<'_> {
+fn list_of(lists: &mut Lists, row: usize) -> List<'_> {
     let own = row * lists.k..(row + 1) * lists.k;
     List {
         ids: &mut lists.ids[own.clone()],
@@ -225,7 +234,7 @@ fn list_of(lists: &mut Neighbors, row: usize) -> List<'_> {
     }
 }
 
-fn lists_of(lists: &mut Neighbors) -> impl Iterator<Item = List<'_>> {
+fn lists_of(lists: &mut Lists) -> impl Iterator<Item = List<'_>> {
     let ids = lists.ids.chunks_exact_mut(lists.k);
     ids.zip(lists.similarities.chunks_exact_mut(lists.k))
         .map(|(ids, similarities)| List { ids, similarities })
@@ -250,9 +259,13 @@ mod tests {
 
     /// Unit rows around 40 centres, as embeddings are; `spread` 1 leaves nothing of the centres.
     fn rows(count: usize, dim: usize, spread: f64) -> Vec<f32> {
-        let mut rng = rng::stream(6, "test");
-        let mut normals =
-            |count: usize| -> Vec<f64> { (0..count).map(|_| rng::normal(&mut rng)).collect() };
+        let mut draws = Draws::new(6);
+        // Sums of three uniform numbers.
+        let mut uniform = || draws.below(1 << 20) as f64 / f64::from(1 << 19) - 1.0;
+        let mut normals = |count: usize| -> Vec<f64> {
+            let sums = (0..count).map(|_| uniform() + uniform() + uniform());
+            sums.collect()
+        };
         let centres = normals(40 * dim);
         let mut rows: Vec<f32> = Vec::new();
         for row in 0..count {
@@ -276,7 +289,7 @@ mod tests {
             let rows = rows(count, dim, spread);
             let mut near = Near::new(rows.clone(), dim, k, 1);
             while near.advance() < Near::STEPS {}
-            let found = near.into_neighbors();
+            let found = near.into_lists();
             let mut right = 0;
             for row in (0..count).step_by(97) {
                 let of = |other: usize| dot(&rows[row * dim..][..dim], &rows[other * dim..][..dim]);
@@ -299,7 +312,7 @@ mod tests {
     fn rows_that_are_all_equal_have_neighbours_too() {
         let mut near = Near::new([1.0, 0.0].repeat(300), 2, 15, 1);
         while near.advance() < Near::STEPS {}
-        let found = near.into_neighbors();
+        let found = near.into_lists();
         assert!(found.ids.iter().all(|id| *id < 300));
         assert!(
             found
