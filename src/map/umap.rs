@@ -496,6 +496,6 @@ mod tests {
             }
         }
         let none = Umap::side_by_side(&[of(Vec::new()), of(Vec::new())]);
-        assert_eq!(none, [Vec::new(), Vec::new()]);
+        assert!(none.iter().all(Vec::is_empty));
     }
 }

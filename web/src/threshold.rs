@@ -8,10 +8,12 @@ use web_sys::{KeyboardEvent, PointerEvent};
 
 use crate::chart::{Along, Canvas, LEFT, Line, Plot, RIGHT, Scale, canvas_of, share_of};
 use crate::controls::{entered, hold};
+use crate::plots::Key;
 use crate::session::Session;
 use crate::state::threshold::Shown;
 use crate::state::{Phase, State};
 use crate::terms::{self, About, Meaning, Term};
+use crate::words::grouped;
 
 /// False match rates to choose from, with their text.
 const RATES: [(&str, &str); 5] = [
@@ -338,15 +340,13 @@ fn Rates(state: State, hand: Hand) -> impl IntoView {
         let cells = cells.map(|(of, id)| view! { <td data-testid=id>{cell(of)}</td> });
         view! { <tr hidden=move || !there()><th scope="row">{name}</th>{cells.collect_view()}</tr> }
     };
-    let head = |color: &'static str, term: Meaning| {
-        view! { <th scope="col" class="key">{(!color.is_empty()).then(|| view! { <i style=("--line", format!("var(--{color})"))></i> })}<Term term/></th> }
-    };
+    let head = |term: Meaning| view! { <th scope="col"><Term term/></th> };
     view! {
         <table data-testid="threshold-rates">
             <thead>
                 <tr>
-                    <td></td> {head("negative", terms::FALSE_MATCH)} {head("positive", terms::FALSE_NON_MATCH)} {head("", terms::F1)}
-                    {head("", terms::EQUAL_ERROR)}
+                    <td></td> {head(terms::FALSE_MATCH)} {head(terms::FALSE_NON_MATCH)} {head(terms::F1)}
+                    {head(terms::EQUAL_ERROR)}
                 </tr>
             </thead>
             <tbody>
@@ -409,6 +409,14 @@ fn Distributions(state: State, hand: Hand) -> impl IntoView {
         });
         format!("calc({LEFT}px + {share:.5} * (100% - {}px))", LEFT + RIGHT)
     };
+    let pairs = |of: fn(&PairRates) -> u64| {
+        Signal::derive(move || {
+            let shown = shown.read();
+            let report = shown.report();
+            let side = report.map(|report| report.test.as_ref().unwrap_or(&report.fit));
+            side.map_or_else(String::new, |side| grouped(of(side)))
+        })
+    };
     let handle = NodeRef::<leptos::html::Div>::new();
     let go = move |event: &PointerEvent| {
         let first = shown.read_untracked().report().map_or(-1.0, first);
@@ -436,6 +444,10 @@ fn Distributions(state: State, hand: Hand) -> impl IntoView {
     };
     view! {
         <figure>
+            <figcaption>
+                <Key color="positive" name="pairs of the same class" value=pairs(|side| side.same_pairs)/>
+                <Key color="negative" name="of different classes" value=pairs(|side| side.different_pairs)/>
+            </figcaption>
             <div
                 class="slide" on:pointerdown=press on:pointermove=pass on:pointerup=release
                 on:pointercancel=release
