@@ -352,9 +352,8 @@ fn print(report: &ThresholdReport) {
     line("equal error rate", &|side| {
         format!("{:.6}", side.equal_error_rate)
     });
-    line("F1", &|side| format!("{:.6}", side.f1));
-    line("best F1", &|side| {
-        format!("{:.6} at {}", side.best_f1, side.best_f1_threshold)
+    line("F1, and the best", &|side| {
+        format!("{:.6}, {:.6}", side.f1, side.best_f1)
     });
     line("area under the curve", &|side| {
         format!("{:.6}", side.area_under_curve)

@@ -48,18 +48,12 @@ pub struct Forces {
 }
 
 impl Forces {
-    /// The forces of the curve, as tables.
-    pub fn new() -> Self {
+    /// The forces of [`CURVE`], as tables.
+    pub fn of_curve() -> Self {
         Self {
             pull: Force::new(attraction),
             push: Force::new(repulsion),
         }
-    }
-}
-
-impl Default for Forces {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -16,17 +16,8 @@ const ROUNDS: u64 = 3;
 const PART: usize = 1024;
 /// Values that are multiplied side by side.
 const LANES: usize = 8;
-
-/// Neighbours of each row, the nearest first.
-#[derive(Clone, Debug)]
-pub struct Lists {
-    /// Neighbours of a row.
-    pub k: usize,
-    /// Their numbers, `[rows, k]`.
-    pub ids: Vec<u32>,
-    /// Their similarities, `[rows, k]`.
-    pub similarities: Vec<f32>,
-}
+/// No row.
+const NONE: u32 = u32::MAX;
 
 /// The neighbours found so far.
 #[derive(Debug)]
@@ -34,49 +25,28 @@ pub struct Near {
     /// `[rows, dim]`, of unit length where they have one.
     rows: Vec<f32>,
     dim: usize,
-    found: Lists,
-    /// Neighbours that the last round found, `[rows, k]`: only what they bring is looked at in the next.
+    k: usize,
+    /// Neighbours of each row with their similarities, the nearest first, `[rows, k]`.
+    found: Vec<(u32, f32)>,
+    /// Neighbours that the last step found: only what they bring is looked at in the next round.
     fresh: Vec<bool>,
     step: u64,
     draws: Draws,
-}
-
-/// Neighbours of one row, the nearest first.
-struct List<'a> {
-    ids: &'a mut [u32],
-    similarities: &'a mut [f32],
-}
-
-impl List<'_> {
-    /// Takes in a row, unless it is known or farther than all that are.
-    fn take(&mut self, id: u32, similarity: f32) {
-        let last = self.ids.len() - 1;
-        if similarity <= self.similarities[last] || self.ids.contains(&id) {
-            return;
-        }
-        let place = self.similarities.partition_point(|s| *s >= similarity);
-        self.ids[place..].rotate_right(1);
-        self.similarities[place..].rotate_right(1);
-        (self.ids[place], self.similarities[place]) = (id, similarity);
-    }
 }
 
 impl Near {
     /// Steps until all is found.
     pub const STEPS: u64 = TREES + ROUNDS;
 
-    /// Begins a search for the `k` nearest of these unit rows, `[rows, dim]`, to each: of more rows than [`LEAF`].
+    /// Begins a search for the `k` nearest of these unit rows, `[rows, dim]`, to each: of more rows than the 64 of a leaf.
     pub fn new(rows: Vec<f32>, dim: usize, k: usize, seed: u64) -> Self {
         let count = k * (rows.len() / dim);
         Self {
             rows,
             dim,
-            found: Lists {
-                k,
-                ids: vec![u32::MAX; count],
-                similarities: vec![-2.0; count],
-            },
-            fresh: vec![true; count],
+            k,
+            found: vec![(NONE, -2.0); count],
+            fresh: Vec::new(),
             step: 0,
             draws: Draws::new(seed),
         }
@@ -84,39 +54,40 @@ impl Near {
 
     /// Takes the next step; gives the number of those done.
     pub fn advance(&mut self) -> u64 {
-        match self.step < TREES {
-            true => self.look_in_leaves(),
-            false => self.look_around(),
+        if self.step < TREES {
+            let (order, leaves) = self.leaves();
+            self.compare(|row, others| others.extend(&order[leaves[row].0..leaves[row].1]));
+        } else {
+            let (found, fresh, k) = (self.found.clone(), std::mem::take(&mut self.fresh), self.k);
+            let all = self.step == TREES;
+            self.compare(|row, others| {
+                let known = (row * k..(row + 1) * k).filter(|at| found[*at].0 != NONE);
+                for at in known {
+                    let there = found[at].0 as usize * k;
+                    let new = (there..there + k).filter(|to| all || fresh[at] || fresh[*to]);
+                    others.extend(new.map(|to| found[to].0));
+                }
+            });
         }
         self.step += 1;
         self.step
     }
 
-    /// The neighbours, once all steps are done.
-    pub fn into_lists(self) -> Lists {
-        self.found
+    /// Numbers of the neighbours and their similarities, `[rows, k]`, once all steps are done.
+    pub fn into_lists(self) -> (Vec<u32>, Vec<f32>) {
+        self.found.into_iter().unzip()
     }
 
     fn row(&self, row: u32) -> &[f32] {
         &self.rows[row as usize * self.dim..][..self.dim]
     }
 
-    /// Lists of these rows, with no neighbour yet.
-    fn empty(&self, rows: usize) -> Lists {
-        let k = self.found.k;
-        Lists {
-            k,
-            ids: vec![u32::MAX; rows * k],
-            similarities: vec![-2.0; rows * k],
-        }
-    }
-
-    /// Parts the rows once more, and compares those of each leaf.
-    fn look_in_leaves(&mut self) {
-        let mut order: Vec<u32> = (0..(self.rows.len() / self.dim) as u32).collect();
-        let mut starts = vec![0, order.len()];
+    /// Parts the rows: their order by leaf, and for each row the two ends of its leaf there.
+    fn leaves(&mut self) -> (Vec<u32>, Vec<(usize, usize)>) {
+        let count = self.rows.len() / self.dim;
+        let mut order: Vec<u32> = (0..count as u32).collect();
+        let mut starts = vec![0, count];
         while starts.windows(2).any(|ends| ends[1] - ends[0] > LEAF) {
-            // A plane through the middle, across the line from one row to another.
             let mut planes = Vec::new();
             let mut rest = &mut order[..];
             for ends in starts.windows(2) {
@@ -127,117 +98,70 @@ impl Near {
             }
             let near = &*self;
             parallel::map(planes, |(part, a, b)| near.part(part, a, b));
-            let middles = starts
-                .windows(2)
-                .flat_map(|ends| [ends[0], ends[0].midpoint(ends[1])]);
-            starts = middles.chain([order.len()]).collect();
+            let halves = starts.windows(2);
+            let halves = halves.flat_map(|ends| [ends[0], ends[0].midpoint(ends[1])]);
+            starts = halves.chain([count]).collect();
         }
-        let leaves: Vec<&[u32]> = starts
-            .windows(2)
-            .map(|ends| &order[ends[0]..ends[1]])
-            .collect();
-        let near = &*self;
-        let lists = parallel::map(leaves.chunks(LEAF).collect(), |leaves| {
-            leaves
-                .iter()
-                .map(|leaf| near.compare(leaf))
-                .collect::<Vec<_>>()
-        });
-        for (leaf, mut lists) in leaves.into_iter().zip(lists.into_iter().flatten()) {
-            for (row, list) in leaf.iter().zip(lists_of(&mut lists)) {
-                let mut all = list_of(&mut self.found, *row as usize);
-                let found = list.ids.iter().zip(&*list.similarities);
-                found
-                    .filter(|(id, _)| **id != u32::MAX)
-                    .for_each(|(id, s)| all.take(*id, *s));
+        let mut leaves = vec![(0, 0); count];
+        for ends in starts.windows(2) {
+            for row in &order[ends[0]..ends[1]] {
+                leaves[*row as usize] = (ends[0], ends[1]);
             }
         }
+        (order, leaves)
     }
 
-    /// Brings those rows of a part to its first half that lie farthest from `a` towards `b`.
+    /// Parts rows by a plane through their middle, across the line from `a` to `b`: those towards `b` come first.
     fn part(&self, part: &mut [u32], a: u32, b: u32) {
-        let line: Vec<f32> = self
-            .row(a)
-            .iter()
-            .zip(self.row(b))
-            .map(|(a, b)| a - b)
-            .collect();
-        let mut along: Vec<(f32, u32)> = part
-            .iter()
-            .map(|row| (dot(self.row(*row), &line), *row))
-            .collect();
-        let middle = part.len() / 2;
-        along.select_nth_unstable_by(middle, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let line = self.row(a).iter().zip(self.row(b));
+        let line: Vec<f32> = line.map(|(a, b)| a - b).collect();
+        let along = part.iter().map(|row| (dot(self.row(*row), &line), *row));
+        let mut along: Vec<(f32, u32)> = along.collect();
+        along.select_nth_unstable_by(part.len() / 2, |a, b| {
+            a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
+        });
         part.iter_mut()
             .zip(along)
             .for_each(|(row, (_, at))| *row = at);
     }
 
-    /// Lists of the rows of a leaf, compared with each other.
-    fn compare(&self, leaf: &[u32]) -> Lists {
-        let mut lists = self.empty(leaf.len());
-        for (at, row) in leaf.iter().enumerate() {
-            for (before, other) in leaf[..at].iter().enumerate() {
-                let similarity = dot(self.row(*row), self.row(*other));
-                list_of(&mut lists, at).take(*other, similarity);
-                list_of(&mut lists, before).take(*row, similarity);
-            }
-        }
-        lists
-    }
-
-    /// Compares each row with the neighbours of its neighbours, where the way there is new.
-    fn look_around(&mut self) {
-        let (near, k) = (&*self, self.found.k);
+    /// Compares each row with the others that `candidates` names, and keeps the nearest.
+    fn compare(&mut self, candidates: impl Fn(usize, &mut Vec<u32>) + Send + Sync) {
+        let (near, k) = (&*self, self.k);
         let rows = self.rows.len() / self.dim;
-        let firsts = (0..rows).step_by(PART);
-        let parts: Vec<_> = firsts.map(|first| first..rows.min(first + PART)).collect();
-        let found = parallel::map(parts, |part| {
-            let (mut lists, mut fresh) = (near.empty(part.len()), Vec::new());
-            let mut others = Vec::with_capacity(k * k);
-            for (row, mut list) in part.zip(lists_of(&mut lists)) {
-                let own = row * k..(row + 1) * k;
-                let known = &near.found.ids[own.clone()];
-                list.ids.copy_from_slice(known);
-                list.similarities
-                    .copy_from_slice(&near.found.similarities[own.clone()]);
+        let parts = (0..rows)
+            .step_by(PART)
+            .map(|first| first..rows.min(first + PART));
+        let found = parallel::map(parts.collect(), |part| {
+            let mut lists = near.found[part.start * k..part.end * k].to_vec();
+            let (mut fresh, mut others) = (Vec::new(), Vec::new());
+            for (row, list) in part.zip(lists.chunks_exact_mut(k)) {
+                let known = &near.found[row * k..][..k];
                 others.clear();
-                let known_ones = known.iter().zip(&near.fresh[own]);
-                for (id, is_fresh) in known_ones.filter(|(id, _)| **id != u32::MAX) {
-                    let there = *id as usize * k;
-                    let new = (there..there + k).filter(|at| *is_fresh || near.fresh[*at]);
-                    others.extend(new.map(|at| near.found.ids[at]));
-                }
+                candidates(row, &mut others);
                 others.sort_unstable();
                 others.dedup();
-                let is_other = |id: &&u32| **id != row as u32 && **id != u32::MAX;
+                let is_other = |id: &&u32| **id != row as u32 && **id != NONE;
                 for other in others.iter().filter(is_other) {
-                    list.take(*other, dot(near.row(row as u32), near.row(*other)));
+                    take(list, *other, dot(near.row(row as u32), near.row(*other)));
                 }
-                fresh.extend(list.ids.iter().map(|id| !known.contains(id)));
+                let is_new = |of: &(u32, f32)| known.iter().all(|known| known.0 != of.0);
+                fresh.extend(list.iter().map(is_new));
             }
             (lists, fresh)
         });
-        let lists = || found.iter().map(|(lists, _)| lists);
-        let ids = lists().flat_map(|lists| &lists.ids).copied().collect();
-        let similarities = lists().flat_map(|lists| &lists.similarities).copied();
-        (self.found.ids, self.found.similarities) = (ids, similarities.collect());
-        self.fresh = found.into_iter().flat_map(|(_, fresh)| fresh).collect();
+        let (lists, fresh): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        (self.found, self.fresh) = (lists.concat(), fresh.concat());
     }
 }
 
-fn list_of(lists: &mut Lists, row: usize) -> List<'_> {
-    let own = row * lists.k..(row + 1) * lists.k;
-    List {
-        ids: &mut lists.ids[own.clone()],
-        similarities: &mut lists.similarities[own],
+/// Takes a row into a list, unless it is known or farther than all that are.
+fn take(list: &mut [(u32, f32)], id: u32, similarity: f32) {
+    if similarity > list[list.len() - 1].1 && list.iter().all(|known| known.0 != id) {
+        let place = list.partition_point(|known| known.1 >= similarity);
+        list[place..].rotate_right(1);
+        list[place] = (id, similarity);
     }
-}
-
-fn lists_of(lists: &mut Lists) -> impl Iterator<Item = List<'_>> {
-    let ids = lists.ids.chunks_exact_mut(lists.k);
-    ids.zip(lists.similarities.chunks_exact_mut(lists.k))
-        .map(|(ids, similarities)| List { ids, similarities })
 }
 
 /// Product of two rows, the same bits in any order of threads.
@@ -258,23 +182,14 @@ mod tests {
     use super::*;
 
     /// Unit rows around 40 centres, as embeddings are; `spread` 1 leaves nothing of the centres.
-    fn rows(count: usize, dim: usize, spread: f64) -> Vec<f32> {
+    fn rows(count: usize, dim: usize, spread: f32) -> Vec<f32> {
         let mut draws = Draws::new(6);
-        // Sums of three uniform numbers.
-        let mut uniform = || draws.below(1 << 20) as f64 / f64::from(1 << 19) - 1.0;
-        let mut normals = |count: usize| -> Vec<f64> {
-            let sums = (0..count).map(|_| uniform() + uniform() + uniform());
-            sums.collect()
-        };
-        let centres = normals(40 * dim);
-        let mut rows: Vec<f32> = Vec::new();
+        let mut any = || draws.below(1 << 20) as f32 / (1 << 19) as f32 - 1.0;
+        let centres: Vec<f32> = (0..40 * dim).map(|_| any()).collect();
+        let mut rows = Vec::new();
         for row in 0..count {
             let centre = &centres[row % 40 * dim..][..dim];
-            let noise = normals(dim);
-            let values = centre
-                .iter()
-                .zip(noise)
-                .map(|(c, n)| ((1.0 - spread) * c + spread * n) as f32);
+            let values = centre.iter().map(|c| (1.0 - spread) * c + spread * any());
             let values: Vec<f32> = values.collect();
             let length = dot(&values, &values).sqrt();
             rows.extend(values.iter().map(|value| value / length));
@@ -289,15 +204,15 @@ mod tests {
             let rows = rows(count, dim, spread);
             let mut near = Near::new(rows.clone(), dim, k, 1);
             while near.advance() < Near::STEPS {}
-            let found = near.into_lists();
+            let (ids, similarities) = near.into_lists();
             let mut right = 0;
             for row in (0..count).step_by(97) {
                 let of = |other: usize| dot(&rows[row * dim..][..dim], &rows[other * dim..][..dim]);
                 let mut others: Vec<usize> = (0..count).filter(|other| *other != row).collect();
                 others.sort_by(|a, b| of(*b).total_cmp(&of(*a)));
-                let own = &found.ids[row * k..][..k];
+                let own = &ids[row * k..][..k];
                 assert!(!own.contains(&(row as u32)) && !own.contains(&u32::MAX));
-                assert!(found.similarities[row * k..][..k].is_sorted_by(|a, b| a >= b));
+                assert!(similarities[row * k..][..k].is_sorted_by(|a, b| a >= b));
                 right += others[..k]
                     .iter()
                     .filter(|id| own.contains(&(**id as u32)))
@@ -312,13 +227,7 @@ mod tests {
     fn rows_that_are_all_equal_have_neighbours_too() {
         let mut near = Near::new([1.0, 0.0].repeat(300), 2, 15, 1);
         while near.advance() < Near::STEPS {}
-        let found = near.into_lists();
-        assert!(found.ids.iter().all(|id| *id < 300));
-        assert!(
-            found
-                .similarities
-                .iter()
-                .all(|similarity| *similarity == 1.0)
-        );
+        let (ids, similarities) = near.into_lists();
+        assert!(ids.iter().all(|id| *id < 300) && similarities.iter().all(|s| *s == 1.0));
     }
 }

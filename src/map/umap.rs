@@ -5,9 +5,9 @@
 //! with its defaults, whose names stand in brackets. The neighbours do not count the row itself.
 
 use crate::base::rng;
-use crate::cpu::layout::{self, Draws, Forces, Tie};
-use crate::cpu::parallel;
 use crate::search::knn::Neighbors;
+use crate::search::near::layout::{self, Draws, Forces, Tie};
+use crate::search::near::parallel;
 use rand::RngExt as _;
 
 /// Nearest rows of each row that a layout uses (`n_neighbors`).
@@ -80,7 +80,7 @@ impl Umap {
             negative_samples: 5,
             starts,
             ties,
-            forces: Forces::new(),
+            forces: Forces::of_curve(),
             points,
             epoch: 0,
             draws: Draws::new(rng.random()),
@@ -134,36 +134,30 @@ impl Umap {
     /// as they can to their places in the first (orthogonal Procrustes, Schönemann 1966).
     ///
     /// A layout says nothing by its direction: this changes no distance in it.
-    pub fn side_by_side([before, after]: &[Self; 2]) -> [Vec<[f32; 2]>; 2] {
-        let [before, after] = [before, after].map(|umap| around_the_middle(&umap.points));
-        let mut products = [[0.0; 2]; 2];
-        for (from, to) in after.iter().zip(&before) {
-            for (along, products) in products.iter_mut().enumerate() {
-                for (axis, sum) in products.iter_mut().enumerate() {
-                    *sum += f64::from(from[along]) * f64::from(to[axis]);
-                }
-            }
-        }
-        let [[xx, xy], [yx, yy]] = products;
+    pub fn side_by_side(both: &[Self; 2]) -> [Vec<[f32; 2]>; 2] {
+        let [before, after] = both.each_ref().map(|umap| around(&umap.points, mean));
+        let product = |a: usize, b: usize| -> f64 {
+            let pairs = after.iter().zip(&before);
+            pairs.map(|(from, to)| f64::from(from[a] * to[b])).sum()
+        };
+        let ([xx, xy], [yx, yy]) = (
+            [product(0, 0), product(0, 1)],
+            [product(1, 0), product(1, 1)],
+        );
         // Cosine and sine of the best turn, of the rows as they are and mirrored at the horizontal axis.
         let ways = [(xx + yy, xy - yx, 1.0), (xx - yy, xy + yx, -1.0)];
-        let length = |(cos, sin, _): &(f64, f64, f64)| cos * cos + sin * sin;
-        let best = if length(&ways[1]) > length(&ways[0]) {
-            ways[1]
-        } else {
-            ways[0]
-        };
-        let size = length(&best).sqrt();
-        let (cos, sin, mirrored) = (best.0 / size, best.1 / size, best.2);
-        let turned = |[x, y]: [f32; 2]| {
-            let (x, y) = (f64::from(x), mirrored * f64::from(y));
-            [(cos * x - sin * y) as f32, (sin * x + cos * y) as f32]
-        };
-        let after: Vec<_> = match best.0 == 0.0 && best.1 == 0.0 {
-            true => after,
-            false => after.into_iter().map(turned).collect(),
-        };
-        [before, after].map(|points| between_the_ends(&points))
+        let size = |(cos, sin, _): (f64, f64, f64)| (cos * cos + sin * sin).sqrt();
+        let best = ways[usize::from(size(ways[1]) > size(ways[0]))];
+        let unit = size(best).max(f64::MIN_POSITIVE);
+        let (cos, sin, mirrored) = (
+            (best.0 / unit) as f32,
+            (best.1 / unit) as f32,
+            best.2 as f32,
+        );
+        let turned =
+            |[x, y]: &[f32; 2]| [cos * x - sin * mirrored * y, sin * x + cos * mirrored * y];
+        let after: Vec<_> = after.iter().map(turned).collect();
+        [around(&before, middle), around(&after, middle)]
     }
 
     /// Current points of the rows, `[x, y]` of each: finite, in units in which neighbours may lie 0.1 apart.
@@ -178,28 +172,26 @@ impl Umap {
     }
 }
 
-/// The points less their mean.
-fn around_the_middle(points: &[[f32; 2]]) -> Vec<[f32; 2]> {
-    let mean = [0, 1].map(|axis| {
-        let sum: f64 = points.iter().map(|point| f64::from(point[axis])).sum();
-        (sum / points.len().max(1) as f64) as f32
-    });
-    less(points, mean)
-}
-
-/// The points less the middle between the least and the largest along either axis.
-fn between_the_ends(points: &[[f32; 2]]) -> Vec<[f32; 2]> {
-    let middle = [0, 1].map(|axis| {
-        let along = || points.iter().map(|point| point[axis]);
-        let (least, most) = (along().reduce(f32::min), along().reduce(f32::max));
-        least.unwrap_or(0.0).midpoint(most.unwrap_or(0.0))
-    });
-    less(points, middle)
-}
-
-fn less(points: &[[f32; 2]], middle: [f32; 2]) -> Vec<[f32; 2]> {
-    let less = |point: &[f32; 2]| [point[0] - middle[0], point[1] - middle[1]];
+/// The points less the place along either axis that `of` their values is.
+fn around(points: &[[f32; 2]], of: fn(&mut dyn Iterator<Item = f32>) -> f32) -> Vec<[f32; 2]> {
+    let place = [0, 1].map(|axis| of(&mut points.iter().map(|point| point[axis])));
+    let less = |point: &[f32; 2]| [point[0] - place[0], point[1] - place[1]];
     points.iter().map(less).collect()
+}
+
+fn mean(values: &mut dyn Iterator<Item = f32>) -> f32 {
+    let (count, sum) = values.fold((0.0, 0.0), |(n, sum), value| {
+        (n + 1.0, sum + f64::from(value))
+    });
+    (sum / f64::max(count, 1.0)) as f32
+}
+
+fn middle(values: &mut dyn Iterator<Item = f32>) -> f32 {
+    let ends = values.fold(None, |ends: Option<(f32, f32)>, value| {
+        let (least, most) = ends.unwrap_or((value, value));
+        Some((least.min(value), most.max(value)))
+    });
+    ends.map_or(0.0, |(least, most)| least.midpoint(most))
 }
 
 /// Fits a scale to the neighbours of each row (`smooth_knn_dist`). A distance is 1 less the cosine similarity.
@@ -479,23 +471,16 @@ mod tests {
 
     #[test]
     fn a_layout_is_turned_and_mirrored_to_the_one_beside_it_and_keeps_its_distances() {
-        let of = |points: Vec<[f32; 2]>| Umap {
-            points,
+        let of = |way: fn([f32; 2]) -> [f32; 2]| Umap {
+            points: start(60).into_iter().map(way).collect(),
             ..Umap::new(&neighbors(60, 5), &start(60), 1)
         };
-        let first = start(60);
-        let moved: fn([f32; 2]) -> [f32; 2] = |[x, y]| [3.0 - 2.0 * y, 2.0 * x - 7.0];
-        let mirrored: fn([f32; 2]) -> [f32; 2] = |[x, y]| [2.0 * y + 1.0, 2.0 * x];
-        for way in [moved, mirrored] {
-            let second = first.iter().map(|point| way(*point)).collect();
-            let [before, after] = Umap::side_by_side(&[of(first.clone()), of(second)]);
-            for (before, after) in before.iter().zip(&after) {
-                for axis in [0, 1] {
-                    assert!((after[axis] - 2.0 * before[axis]).abs() < 1e-4);
-                }
+        let moved = of(|[x, y]| [3.0 - 2.0 * y, 2.0 * x - 7.0]);
+        for second in [moved, of(|[x, y]| [2.0 * y + 1.0, 2.0 * x])] {
+            let [before, after] = Umap::side_by_side(&[of(|point| point), second]);
+            for (before, after) in before.as_flattened().iter().zip(after.as_flattened()) {
+                assert!((after - 2.0 * before).abs() < 1e-4);
             }
         }
-        let none = Umap::side_by_side(&[of(Vec::new()), of(Vec::new())]);
-        assert!(none.iter().all(Vec::is_empty));
     }
 }

@@ -2,18 +2,13 @@
 
 use super::Run;
 use crate::base::error::{Error, Result};
-use crate::base::rng;
 use crate::base::working::Working;
-use crate::cpu::near::{Lists, Near};
 use crate::data::{RowSource, Side};
 use crate::map::umap::{self, Umap};
 use crate::map::{self, Map};
 use crate::model::embeddings::Embeddings;
-use crate::search::knn::{KnnIndex, Neighbors};
-use rand::RngExt as _;
-
-/// Most rows of which every two are compared to find the nearest, as in umap-learn.
-const EXACT: usize = 4096;
+use crate::search::knn::KnnIndex;
+use crate::search::near;
 
 impl Run {
     /// The side of a map, and the rows on it.
@@ -92,60 +87,27 @@ impl Run {
     }
 
     /// A UMAP layout of these rows that starts from these points.
-    async fn layout(&mut self, rows: Embeddings, start: &[[f32; 2]]) -> Result<Umap> {
+    async fn layout(&mut self, mut rows: Embeddings, start: &[[f32; 2]]) -> Result<Umap> {
         let k = umap::NEIGHBOURS.min(start.len().saturating_sub(1));
-        let found = match start.len() > EXACT {
-            true => self.near(rows, k).await?,
-            false => self.nearest(rows, k).await?,
-        };
         let seed = self.trainer.config().data_seed();
-        Ok(Umap::new(&found, start, seed))
-    }
-
-    /// The nearest rows of each, exactly.
-    async fn nearest(&mut self, rows: Embeddings, k: usize) -> Result<Neighbors> {
+        let engine = self.trainer.engine();
+        let heard = |done, total| {
+            engine.hear(Working {
+                what: "finding the nearest rows of each row on the map".to_owned(),
+                unit: "rows".to_owned(),
+                done,
+                total,
+            });
+        };
+        if start.len() > near::EXACT {
+            map::make_unit(&mut rows);
+            let found = near::near(engine, rows, k, seed, heard).await?;
+            return Ok(Umap::new(&found, start, seed));
+        }
         let Embeddings { values, dim } = rows;
         let rows = RowSource::Memory { values, dim };
-        let engine = self.trainer.engine();
         let mut index = KnnIndex::new(engine, &rows, None, k).await?;
-        let heard = |done, total| engine.hear(placing(done, total));
-        index.search(None, heard).await
-    }
-
-    /// Most of the nearest rows of each of many.
-    async fn near(&mut self, mut rows: Embeddings, k: usize) -> Result<Neighbors> {
-        map::make_unit(&mut rows);
-        let Embeddings { values, dim } = rows;
-        let count = (values.len() / dim) as u64;
-        let seed = self.trainer.config().data_seed();
-        let engine = self.trainer.engine();
-        let mut near = Near::new(values, dim, k, rng::stream(seed, "near").random());
-        loop {
-            engine.breathe().await?;
-            let done = near.advance();
-            engine.hear(placing(done * count / Near::STEPS, count));
-            if done == Near::STEPS {
-                let Lists {
-                    k,
-                    ids,
-                    similarities,
-                } = near.into_lists();
-                return Ok(Neighbors {
-                    k,
-                    ids,
-                    similarities,
-                });
-            }
-        }
-    }
-}
-
-/// Progress of the search for neighbours.
-fn placing(done: u64, total: u64) -> Working {
-    Working {
-        what: "finding the nearest rows of each row on the map".to_owned(),
-        unit: "rows".to_owned(),
-        done,
-        total,
+        let found = index.search(None, heard).await?;
+        Ok(Umap::new(&found, start, seed))
     }
 }

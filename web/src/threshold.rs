@@ -99,6 +99,25 @@ impl Hand {
         }
     }
 
+    /// Follows the pointer over the plot.
+    fn follow(&self, event: &PointerEvent) {
+        let first = (self.state.threshold.read_untracked().report()).map_or(-1.0, first);
+        self.drag(Along::new(first, 1.0).at(share_of(event).clamp(0.0, 1.0)));
+    }
+
+    /// The threshold, and it in words with its rates.
+    fn value(&self) -> Option<(f64, String)> {
+        let shown = self.state.threshold.read();
+        let report = shown.report()?;
+        let at = self.at(report);
+        let [let_in, missed, _] = reported(report, at).map(percent);
+        let text = format!(
+            "{}: {let_in} of the pairs of different classes let in, {missed} of the same class missed",
+            written(at)
+        );
+        Some((at, text))
+    }
+
     /// Moves the threshold by a key.
     fn press(&self, event: &KeyboardEvent) {
         let shown = self.state.threshold.read_untracked();
@@ -189,63 +208,65 @@ fn Ask(state: State, session: Session, hand: Hand) -> impl IntoView {
         }
     };
     // An answer stands beside the rate that it was found for: another rate asks again.
-    let ask_again = move || {
-        let answered = !matches!(*shown.read_untracked(), Shown::Nothing | Shown::Looking);
-        if answered {
-            find();
+    let ask = move |of: RwSignal<String>| {
+        move |event| {
+            of.set(event_target_value(&event));
+            if !matches!(*shown.read_untracked(), Shown::Nothing | Shown::Looking) {
+                find();
+            }
         }
-    };
-    let choose = move |event| {
-        rate.set(event_target_value(&event));
-        ask_again();
-    };
-    let enter = move |event| {
-        own.set(event_target_value(&event));
-        ask_again();
     };
     let select = NodeRef::<Select>::new();
     hold(select, move || rate.get(), state);
     let options = RATES.map(|(value, name)| view! { <option value=value>{name}</option> });
     let off = move || if over() { "false" } else { "true" };
-    let there = move || shown.read().report().is_some();
-    let goal = move |testid: &'static str,
-                     text: &'static str,
-                     title: &'static str,
-                     at: fn(&PairRates) -> f64| {
-        let go = move |_| {
-            if let Some(report) = shown.read_untracked().report() {
-                hand.moved.set(Some(at(&report.fit)));
-            }
-        };
-        let pressed = move || {
-            let shown = shown.read();
-            let is_there =
-                |report: &ThresholdReport| (hand.at(report) - at(&report.fit)).abs() < 1.1e-5;
-            shown.report().is_some_and(is_there).to_string()
-        };
-        view! { <button data-testid=testid title=title aria-pressed=pressed hidden=move || !there() on:click=go>{text}</button> }
-    };
     view! {
         <div class="ask">
             <button data-testid="find-threshold" aria-disabled=off on:click=move |_| find()>{text}</button>
             <label>
                 "Pairs of different classes let in: "
-                <select data-testid="threshold-rate" node_ref=select on:change=choose>
+                <select data-testid="threshold-rate" node_ref=select on:change=ask(rate)>
                     {options}
                     <option value=OTHER>"another rate"</option>
                 </select>
             </label>
             <label hidden=move || rate.get() != OTHER>
                 <input
-                    type="number" min="0" max="100" step="any" aria-label="Pairs of different classes let in, in percent" data-testid="threshold-own-rate" on:change=enter
+                    type="number" min="0" max="100" step="any" aria-label="Pairs of different classes let in, in percent" data-testid="threshold-own-rate" on:change=ask(own)
                 /> " %"
             </label>
-            {goal("threshold-equal", "Equal errors", "To the similarity at which both error rates of the validation rows are equal", |fit| fit.equal_error_threshold)}
-            {goal("threshold-f1", "Best F1", "To the similarity with the best F1 of the pairs of the validation rows", |fit| fit.best_f1_threshold)}
+            {goal(hand, "threshold-equal", "Equal errors", |fit| fit.equal_error_threshold)}
+            {goal(hand, "threshold-f1", "Best F1", |fit| fit.best_f1_threshold)}
             <About
                 of="a threshold" text="The similarity from which on two rows are taken for the same. The higher it is, the fewer pairs of different classes are let in, and the more pairs of the same class are missed: say how many may be let in, or drag the line over the similarities of the pairs."
             />
         </div>
+    }
+}
+
+/// Button that brings the threshold to a similarity that the fit on the validation rows has.
+fn goal(
+    hand: Hand,
+    testid: &'static str,
+    text: &'static str,
+    at: fn(&PairRates) -> f64,
+) -> impl IntoView {
+    let shown = hand.state.threshold;
+    let go = move |_| {
+        if let Some(report) = shown.read_untracked().report() {
+            hand.moved.set(Some(at(&report.fit)));
+        }
+    };
+    let there = move || shown.read().report().is_some();
+    let pressed = move || {
+        let shown = shown.read();
+        let is_there = |report: &ThresholdReport| is_same(hand.at(report), at(&report.fit));
+        shown.report().is_some_and(is_there).to_string()
+    };
+    view! {
+        <button
+            data-testid=testid title="Moves the line to where the validation rows have it" aria-pressed=pressed hidden=move || !there() on:click=go
+        >{text}</button>
     }
 }
 
@@ -372,67 +393,61 @@ fn Distributions(state: State, hand: Hand) -> impl IntoView {
             format!("{at:.2}: {let_in} let in, {missed} missed")
         })
     };
-    let value = move || {
+    let side = move |of: fn(&PairRates) -> String| {
         let shown = shown.read();
-        let report = shown.report()?;
-        let at = hand.at(report);
-        let [let_in, missed, _] = reported(report, at).map(percent);
-        Some((
-            at,
-            format!(
-                "{}: {let_in} of the pairs of different classes let in, {missed} of the same class missed",
-                written(at)
-            ),
-        ))
-    };
-    let text = Signal::derive(move || {
-        let rest = shown.read().report().map(|report| {
-            let rates = report.test.as_ref().unwrap_or(&report.fit);
-            format!(
-                "; the errors are equal at {:.2}, with {}",
-                rates.equal_error_threshold,
-                percent(rates.equal_error_rate)
-            )
-        });
-        let at = value().map(|(_, text)| text);
-        format!(
-            "Similarities of pairs of the same class and of pairs of different classes. The threshold is {}{}",
-            at.unwrap_or_default(),
-            rest.unwrap_or_default()
-        )
-    });
-    let place = move || {
-        let shown = shown.read();
-        let first = shown.report().map_or(-1.0, first);
-        let share = value().map_or(0.0, |(at, _)| {
-            ((at - first) / (1.0 - first)).clamp(0.0, 1.0)
-        });
-        format!("calc({LEFT}px + {share:.5} * (100% - {}px))", LEFT + RIGHT)
-    };
-    let pairs = |of: fn(&PairRates) -> u64| {
-        Signal::derive(move || {
-            let shown = shown.read();
-            let report = shown.report();
-            let side = report.map(|report| report.test.as_ref().unwrap_or(&report.fit));
-            side.map_or_else(String::new, |side| grouped(of(side)))
+        let report = shown.report();
+        report.map_or_else(String::new, |report| {
+            of(report.test.as_ref().unwrap_or(&report.fit))
         })
     };
+    let text = Signal::derive(move || {
+        let rest = side(|rates| {
+            let (at, rate) = (rates.equal_error_threshold, percent(rates.equal_error_rate));
+            format!("; the errors are equal at {at:.2}, with {rate}")
+        });
+        let at = hand.value().map_or_else(String::new, |(_, text)| text);
+        format!(
+            "Similarities of pairs of the same class and of pairs of different classes. The threshold is {at}{rest}"
+        )
+    });
+    let alike = Signal::derive(move || side(|rates| grouped(rates.same_pairs)));
+    let others = Signal::derive(move || side(|rates| grouped(rates.different_pairs)));
+    view! {
+        <figure>
+            <figcaption>
+                <Key color="positive" name="pairs of the same class" value=alike/>
+                <Key color="negative" name="of different classes" value=others/>
+            </figcaption>
+            <Slide hand>
+                <Canvas testid="chart-threshold" text plot state pointed/>
+            </Slide>
+        </figure>
+    }
+}
+
+/// A plot, and the grip of the line on it.
+#[component]
+fn Slide(hand: Hand, children: Children) -> impl IntoView {
     let handle = NodeRef::<leptos::html::Div>::new();
-    let go = move |event: &PointerEvent| {
-        let first = shown.read_untracked().report().map_or(-1.0, first);
-        hand.drag(Along::new(first, 1.0).at(share_of(event).clamp(0.0, 1.0)));
+    let place = move || {
+        let first = hand.state.threshold.read().report().map_or(-1.0, first);
+        let share = hand
+            .value()
+            .map_or(0.0, |(at, _)| (at - first) / (1.0 - first));
+        let share = share.clamp(0.0, 1.0);
+        format!("calc({LEFT}px + {share:.5} * (100% - {}px))", LEFT + RIGHT)
     };
     let press = move |event: PointerEvent| {
         if let Some(canvas) = canvas_of(&event) {
             canvas.set_pointer_capture(event.pointer_id()).ok();
             event.prevent_default();
             hand.dragging.set(true);
-            go(&event);
+            hand.follow(&event);
         }
     };
     let pass = move |event: PointerEvent| {
         if hand.dragging.get_untracked() {
-            go(&event);
+            hand.follow(&event);
         }
     };
     let release = move |_: PointerEvent| {
@@ -442,24 +457,17 @@ fn Distributions(state: State, hand: Hand) -> impl IntoView {
             handle.focus().ok();
         }
     };
+    let now = move || hand.value().map(|(at, _)| written(at));
+    let text = move || hand.value().map(|(_, text)| text);
     view! {
-        <figure>
-            <figcaption>
-                <Key color="positive" name="pairs of the same class" value=pairs(|side| side.same_pairs)/>
-                <Key color="negative" name="of different classes" value=pairs(|side| side.different_pairs)/>
-            </figcaption>
+        <div class="slide" on:pointerdown=press on:pointermove=pass on:pointerup=release on:pointercancel=release>
+            {children()}
             <div
-                class="slide" on:pointerdown=press on:pointermove=pass on:pointerup=release
-                on:pointercancel=release
-            >
-                <Canvas testid="chart-threshold" text plot state pointed/>
-                <div
-                    class="handle" node_ref=handle role="slider" tabindex="0" data-testid="threshold-slider" aria-label="Threshold of similarity"
-                    title="Drag it, or use the arrow keys" aria-valuemin="-1" aria-valuemax="1" aria-valuenow=move || value().map(|(at, _)| written(at))
-                    aria-valuetext=move || value().map(|(_, text)| text) style=("left", place) on:keydown=move |event| hand.press(&event)
-                ></div>
-            </div>
-        </figure>
+                class="handle" node_ref=handle role="slider" tabindex="0" data-testid="threshold-slider" aria-label="Threshold of similarity"
+                title="Drag it, or use the arrow keys" aria-valuemin="-1" aria-valuemax="1" aria-valuenow=now aria-valuetext=text style=("left", place)
+                on:keydown=move |event| hand.press(&event)
+            ></div>
+        </div>
     }
 }
 

@@ -198,14 +198,6 @@ mod tests {
     }
 
     #[test]
-    fn the_best_f1_is_found_at_the_lowest_edge_that_has_it() {
-        let counts = counts(&[0.25, 0.75, 1.0], &[0.0, 0.5, 0.5]);
-        // Above 0.5 two of three are found and all are right; from 0.25 on all are found, and three of five are right.
-        assert_eq!(counts.best_f1(), (0.8, 0.50002));
-        assert_eq!(f1(3, 2, 0), 0.75);
-    }
-
-    #[test]
     fn the_area_is_the_part_of_the_pairs_of_pairs_in_order_and_ties_count_half() {
         assert_eq!(counts(&[0.5, 0.75], &[0.0, 0.5]).area_under_curve(), 0.875);
         assert_eq!(counts(&[0.0], &[0.5]).area_under_curve(), 0.0);

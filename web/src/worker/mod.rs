@@ -226,13 +226,8 @@ impl Core {
             | Command::Undo) => self.obey_about_the_run(command, files).await,
             Command::Neighbours { row } => self.look_around(row).await,
             Command::EvaluateAll => self.evaluating = self.run.is_some(),
-            Command::FindThreshold { rate } => {
-                self.tell_threshold(async |run| run.find_threshold(rate).await)
-                    .await;
-            }
-            Command::ThresholdAt(similarity) => {
-                self.tell_threshold(async |run| run.threshold_at(similarity).await)
-                    .await;
+            command @ (Command::FindThreshold { .. } | Command::ThresholdAt(_)) => {
+                self.look_for_threshold(command).await;
             }
             // The search or the reading was stopped by the flag already, and was answered.
             Command::StopThreshold | Command::StopReading => {}
