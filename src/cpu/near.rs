@@ -14,10 +14,6 @@ const LEAF: usize = 64;
 const ROUNDS: u64 = 3;
 /// Rows that a core looks at in turn.
 const PART: usize = 1024;
-/// Values that are multiplied side by side.
-const LANES: usize = 8;
-/// No row.
-const NONE: u32 = u32::MAX;
 
 /// The neighbours found so far.
 #[derive(Debug)]
@@ -45,7 +41,7 @@ impl Near {
             rows,
             dim,
             k,
-            found: vec![(NONE, -2.0); count],
+            found: vec![(u32::MAX, -2.0); count],
             fresh: Vec::new(),
             step: 0,
             draws: Draws::new(seed),
@@ -61,7 +57,7 @@ impl Near {
             let (found, fresh, k) = (self.found.clone(), std::mem::take(&mut self.fresh), self.k);
             let all = self.step == TREES;
             self.compare(|row, others| {
-                let known = (row * k..(row + 1) * k).filter(|at| found[*at].0 != NONE);
+                let known = (row * k..(row + 1) * k).filter(|at| found[*at].0 != u32::MAX);
                 for at in known {
                     let there = found[at].0 as usize * k;
                     let new = (there..there + k).filter(|to| all || fresh[at] || fresh[*to]);
@@ -141,7 +137,7 @@ impl Near {
                 candidates(row, &mut others);
                 others.sort_unstable();
                 others.dedup();
-                let is_other = |id: &&u32| **id != row as u32 && **id != NONE;
+                let is_other = |id: &&u32| **id != row as u32 && **id != u32::MAX;
                 for other in others.iter().filter(is_other) {
                     take(list, *other, dot(near.row(row as u32), near.row(*other)));
                 }
@@ -166,15 +162,13 @@ fn take(list: &mut [(u32, f32)], id: u32, similarity: f32) {
 
 /// Product of two rows, the same bits in any order of threads.
 fn dot(a: &[f32], b: &[f32]) -> f32 {
-    let mut sums = [0.0; LANES];
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
+    let mut sums = [0.0; 8];
     for (a, b) in a.iter().zip(b) {
-        for (sum, (a, b)) in sums.iter_mut().zip(a.iter().zip(b)) {
-            *sum += a * b;
-        }
+        (0..8).for_each(|lane| sums[lane] += a[lane] * b[lane]);
     }
-    let rest: f32 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
-    sums.iter().sum::<f32>() + rest
+    let rest = a_rest.iter().zip(b_rest).map(|(a, b)| a * b);
+    sums.into_iter().chain(rest).sum()
 }
 
 #[cfg(test)]

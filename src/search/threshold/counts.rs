@@ -20,12 +20,6 @@ pub(super) fn bin(similarity: f32) -> usize {
     bin.clamp(0, EDGES as i64 - 1) as usize
 }
 
-/// The edge nearest to a similarity.
-pub(super) fn edge_at(similarity: f64) -> usize {
-    let edge = (similarity * PER_UNIT as f64).round() as i64 + PER_UNIT as i64;
-    edge.clamp(0, EDGES as i64 - 1) as usize
-}
-
 /// Pairs of one class and pairs of two, by the bin of their similarity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PairCounts {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use counter::ThresholdSpec;
 pub(crate) use counter::{Counted, PairCounter};
-use counts::{EDGES, edge, edge_at, f1};
+use counts::{EDGES, bin, edge, f1};
 
 use crate::base::error::{Error, Result};
 use crate::base::interval::interval;
@@ -286,7 +286,8 @@ pub(crate) fn fit_edge(fit: &Counted, side: &str, asked: Option<f64>) -> Result<
 /// Edge of a similarity that a person chose, and the false match rate that it has on the side of the fit, in three digits.
 pub(crate) fn chosen_edge(fit: &Counted, side: &str, similarity: f64) -> Result<(usize, f64)> {
     fit.check(side)?;
-    let at = edge_at(similarity);
+    // Some edges are a little larger than the f32 nearest to them.
+    let at = bin((similarity + 1e-6) as f32);
     let [let_in, _] = fit.counts.rates().nth(at).unwrap_or_default();
     let rounded = format!("{let_in:.2e}").parse();
     Ok((at, rounded.unwrap_or(let_in)))
