@@ -176,7 +176,7 @@ pub(crate) fn most_rows(dim: usize) -> usize {
 }
 
 /// Divides every row that has a direction by its length.
-fn make_unit(rows: &mut Embeddings) {
+pub(crate) fn make_unit(rows: &mut Embeddings) {
     for row in rows.values.chunks_exact_mut(rows.dim.max(1)) {
         let length = row.iter().map(|value| value * value).sum::<f32>().sqrt();
         if length > 0.0 && length.is_finite() {

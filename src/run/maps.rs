@@ -8,6 +8,7 @@ use crate::map::umap::{self, Umap};
 use crate::map::{self, Map};
 use crate::model::embeddings::Embeddings;
 use crate::search::knn::KnnIndex;
+use crate::search::near;
 
 impl Run {
     /// The side of a map, and the rows on it.
@@ -66,8 +67,8 @@ impl Run {
     }
 
     /// Starts UMAP layouts of the rows of the last [`Run::map`], from their places there: one of their features, scaled if the run
-    /// scales them, and one of their embeddings. Finds the 15 nearest rows of each, or all if there are fewer, within the remaining
-    /// budget.
+    /// scales them, and one of their embeddings. Finds the 15 nearest rows of each, or all if there are fewer: of more than 4,096 rows
+    /// most of them, of fewer all, within the remaining budget.
     ///
     /// # Errors
     /// [`Error::Config`] before there is a map; as [`crate::Trainer::embed`], [`KnnIndex::new`] and [`KnnIndex::search`].
@@ -86,12 +87,10 @@ impl Run {
     }
 
     /// A UMAP layout of these rows that starts from these points.
-    async fn layout(&mut self, rows: Embeddings, start: &[[f32; 2]]) -> Result<Umap> {
-        let Embeddings { values, dim } = rows;
+    async fn layout(&mut self, mut rows: Embeddings, start: &[[f32; 2]]) -> Result<Umap> {
         let k = umap::NEIGHBOURS.min(start.len().saturating_sub(1));
-        let rows = RowSource::Memory { values, dim };
+        let seed = self.trainer.config().data_seed();
         let engine = self.trainer.engine();
-        let mut index = KnnIndex::new(engine, &rows, None, k).await?;
         let heard = |done, total| {
             engine.hear(Working {
                 what: "finding the nearest rows of each row on the map".to_owned(),
@@ -100,8 +99,15 @@ impl Run {
                 total,
             });
         };
+        if start.len() > near::EXACT {
+            map::make_unit(&mut rows);
+            let found = near::near(engine, rows, k, seed, heard).await?;
+            return Ok(Umap::new(&found, start, seed));
+        }
+        let Embeddings { values, dim } = rows;
+        let rows = RowSource::Memory { values, dim };
+        let mut index = KnnIndex::new(engine, &rows, None, k).await?;
         let found = index.search(None, heard).await?;
-        let seed = self.trainer.config().data_seed();
         Ok(Umap::new(&found, start, seed))
     }
 }

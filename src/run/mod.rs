@@ -457,12 +457,26 @@ impl Run {
     /// # Errors
     /// As [`Trainer::find_threshold`]; [`Error::Config`] before the run is over.
     pub async fn find_threshold(&mut self, false_match_rate: Option<f64>) -> Result<Threshold> {
-        if !self.is_finished() {
-            return Err(Error::Config(
-                "a threshold is looked for when the run is over: let it finish first".to_owned(),
-            ));
-        }
+        self.check_over()?;
         self.trainer.find_threshold(false_match_rate).await
+    }
+
+    /// Reports the rates of a threshold that a person chose, as [`Run::find_threshold`] does of one that it finds.
+    ///
+    /// # Errors
+    /// As [`Run::find_threshold`].
+    pub async fn threshold_at(&mut self, similarity: f64) -> Result<Threshold> {
+        self.check_over()?;
+        self.trainer.threshold_at(similarity).await
+    }
+
+    fn check_over(&self) -> Result<()> {
+        match self.is_finished() {
+            true => Ok(()),
+            false => Err(Error::Config(
+                "a threshold is looked for when the run is over: let it finish first".to_owned(),
+            )),
+        }
     }
 
     /// The model and the data.

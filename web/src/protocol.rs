@@ -94,6 +94,13 @@ pub(crate) enum Command {
     },
     /// Names the rows by this column.
     NameBy(String),
+    /// Colours rows by a column.
+    ColourBy {
+        /// The column.
+        column: String,
+        /// Numbers of the rows.
+        rows: Vec<u32>,
+    },
     /// Finds the row of this name, or one of these, ascending, whose name has this text in it.
     FindName {
         /// The name, or a part of it.
@@ -115,6 +122,8 @@ pub(crate) enum Command {
         /// The false match rate; if `None`, the least that the pairs can tell.
         rate: Option<f64>,
     },
+    /// Reports on a threshold that a person chose.
+    ThresholdAt(f64),
     /// Stops the search for a threshold; does nothing if there is none.
     StopThreshold,
     /// Stops reading files: they are refused, with an empty message; does nothing if none are being read.
@@ -246,6 +255,15 @@ pub(crate) enum Event {
         names: Vec<(u32, String)>,
         /// A row with its cells by column.
         cells: Option<Cells>,
+    },
+    /// Answers [`Command::ColourBy`]. Beside it comes the colour of each row as u16; `u16::MAX` is an empty cell.
+    Coloured {
+        /// The column.
+        column: String,
+        /// Texts that the colours stand for; none of a scale of numbers.
+        names: Vec<String>,
+        /// Numbers at the ends of a scale.
+        ends: [f64; 2],
     },
     /// The row of the name that was looked for.
     FoundName(Option<u32>),
@@ -399,6 +417,8 @@ pub(crate) struct DataSummary {
     /// The columns that can name the rows, and the one that does.
     pub(crate) naming: Vec<String>,
     pub(crate) named_by: Option<String>,
+    /// The columns that rows can be coloured by, beside the label.
+    pub(crate) colour_columns: Vec<String>,
     /// There are no rows: memory and time can only be planned.
     pub(crate) imagined: bool,
     /// The settings to start from.

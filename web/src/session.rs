@@ -14,7 +14,7 @@ use crate::protocol::{Command, DataSummary, Event, Part, Running};
 use crate::remembered;
 use crate::request::{Asked, Reading, Source};
 use crate::state::threshold::Shown;
-use crate::state::{FEWER, Phase, Places, State, View};
+use crate::state::{Coloured, FEWER, Phase, Places, State, View};
 use crate::wire;
 
 /// Sends commands; the worker's events go to the [`State`].
@@ -212,9 +212,58 @@ impl Session {
         self.send(&Command::FindThreshold { rate }, &[]);
     }
 
+    /// Asks for the report on a threshold that the person chose; what is shown stays until it comes.
+    pub(crate) fn threshold_at(&self, similarity: f64) {
+        self.state.threshold.update(Shown::ask_more);
+        self.send(&Command::ThresholdAt(similarity), &[]);
+    }
+
+    /// Asks what the chosen column says of the rows of the map, unless it is known.
+    pub(crate) fn ask_colours(&self) {
+        let Some(column) = self.state.colour_by.get() else {
+            if self.state.coloured.read_untracked().is_some() {
+                self.state.coloured.set(None);
+            }
+            return;
+        };
+        let map = self.state.map.read();
+        let Some(map) = &*map else { return };
+        let rows = &map.places.rows;
+        let is_known = |coloured: &Coloured| coloured.column == column && coloured.rows == *rows;
+        if !self.state.coloured.read().as_ref().is_some_and(is_known) {
+            // Empty until they come: so that they are asked for once.
+            let rows = rows.clone();
+            self.state.coloured.set(Some(Coloured {
+                column: column.clone(),
+                rows: rows.clone(),
+                colours: vec![u16::MAX; rows.len()],
+                names: vec![String::new()],
+                ends: [0.0; 2],
+            }));
+            self.send(&Command::ColourBy { column, rows }, &[]);
+        }
+    }
+
+    /// Takes in the colours of the rows that were asked for last.
+    fn take_colours(&self, column: &str, names: Vec<String>, ends: [f64; 2], colours: Vec<u16>) {
+        self.state.coloured.update(|coloured| {
+            let asked = coloured.as_mut();
+            if let Some(asked) =
+                asked.filter(|asked| asked.column == column && asked.rows.len() == colours.len())
+            {
+                (asked.names, asked.ends, asked.colours) = (names, ends, colours);
+            }
+        });
+    }
+
+    /// Places the map by UMAP, or by principal components again, and has it so in later runs.
+    pub(crate) fn choose_umap(&self, by_umap: bool) {
+        self.state.by_umap.set(Some(by_umap));
+        self.place_by_umap(by_umap);
+    }
+
     /// Places the map by UMAP, or by principal components again.
     pub(crate) fn place_by_umap(&self, by_umap: bool) {
-        self.state.wants_umap.set(by_umap);
         self.state.place_by_umap(by_umap);
         let command = match by_umap {
             true => Command::PlaceByUmap,
@@ -364,10 +413,14 @@ impl Session {
                 let placed = [1, 2].map(|part| points(parts, part));
                 self.state.take_placed(placed, epochs);
             }
-            Event::NotPlaced(why) => {
-                self.state.wants_umap.set(false);
-                self.state.place_by_umap(false);
-                self.state.say(why);
+            Event::NotPlaced(why) => self.state.take_unplaced(why),
+            Event::Coloured {
+                column,
+                names,
+                ends,
+            } => {
+                let colours = Uint16Array::new(&parts.get(1)).to_vec();
+                self.take_colours(&column, names, ends, colours);
             }
             Event::Kept { origin, saved } => self.keep_run(origin, saved, parts),
             Event::SavedRun(offer) => self.open_saved(*offer, parts),

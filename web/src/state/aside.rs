@@ -47,7 +47,7 @@ impl State {
             neighbours: self.neighbours.get_untracked(),
             can_evaluate: self.can_evaluate.get_untracked(),
             evaluation: self.evaluation.get_untracked(),
-            threshold: self.threshold.get_untracked(),
+            threshold: self.threshold.get_untracked().settled(),
             hardest: self.hardest.get_untracked(),
         }));
     }

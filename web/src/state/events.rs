@@ -28,6 +28,8 @@ impl State {
         // Faint lines of other data say nothing beside those of this data.
         let previous = previous.filter(|before| before.data.name == data.name);
         self.raw_map.set(None);
+        self.colour_by.set(None);
+        self.coloured.set(None);
         self.compare.recall(&data);
         self.clear();
         self.previous.set(previous);
@@ -57,7 +59,8 @@ impl State {
             | Event::Taken(_)
             | Event::NotTaken(_)
             | Event::PlacedByUmap { .. }
-            | Event::NotPlaced(_) => {
+            | Event::NotPlaced(_)
+            | Event::Coloured { .. } => {
                 unreachable!("the session takes what it asked for, and what comes with arrays")
             }
             event @ (Event::ComparisonForecast(_)
@@ -85,7 +88,7 @@ impl State {
             Event::About { names, cells } => self.names.take(names, cells),
             Event::Sizes(sizes) => self.sizes.set(sizes),
             Event::RowsToCheck(check) => self.to_check.set(Some(*check)),
-            Event::Threshold(found) => self.threshold.set(threshold::Shown::of(found)),
+            Event::Threshold(found) => self.threshold.update(|shown| shown.take(found)),
             Event::CanGoOn(offers, own) => self.take_offers(offers, own),
             Event::NotSaved(why) => self.unsaved.set(why),
             Event::Diagnosed(lines) => self.diagnosed.set(lines),

@@ -27,7 +27,7 @@ use aside::Aside;
 pub(crate) use compare::{ALL_RECIPES, Compare, RECIPES, VALUES};
 pub(crate) use curves::Curves;
 pub(crate) use lens::Lens;
-pub(crate) use map::{MapData, Places};
+pub(crate) use map::{ByUmap, Coloured, MapData, Paint, Places};
 pub(crate) use names::Names;
 pub(crate) use runs::{COLORS, KeptRun, Runs};
 pub(crate) use take_home::TakeHome;
@@ -126,8 +126,13 @@ pub(crate) struct State {
     pub(crate) map: RwSignal<Option<MapData>>,
     /// The map of the data as it is: shown while there is no run.
     raw_map: RwSignal<Option<MapData>>,
-    /// The map is placed by UMAP whenever a run is paused or over.
-    pub(crate) wants_umap: RwSignal<bool>,
+    /// A person chose that UMAP places the map whenever a run is paused or over, or that it never does. Unasked it does once a run is
+    /// over.
+    pub(crate) by_umap: RwSignal<Option<bool>>,
+    /// The column that colours the map; the label if `None`.
+    pub(crate) colour_by: RwSignal<Option<String>>,
+    /// The colours by that column, once they are there.
+    pub(crate) coloured: RwSignal<Option<Coloured>>,
     /// The row of the map whose neighbours are shown.
     pub(crate) chosen: RwSignal<Option<u32>>,
     /// Neighbours of the chosen row, once they are there.
@@ -216,7 +221,9 @@ impl State {
             previous: RwSignal::new(None),
             map: RwSignal::new(None),
             raw_map: RwSignal::new(None),
-            wants_umap: RwSignal::new(false),
+            by_umap: RwSignal::new(None),
+            colour_by: RwSignal::new(None),
+            coloured: RwSignal::new(None),
             chosen: RwSignal::new(None),
             neighbours: RwSignal::new(None),
             names: Names::default(),

@@ -1,6 +1,6 @@
 //! Data: read from files or made as a sample, and summed up for the page.
 
-use js_sys::{Array, Uint8Array};
+use js_sys::{Array, Uint8Array, Uint16Array};
 use nearfar::{
     BlobRows, Choice, Dataset, Error, Labelled, Map, NamedFile, Result, RowSource, Survey,
     TableColumn, TakenFile, TrainConfig,
@@ -51,6 +51,21 @@ impl Core {
                     let TakenFile { path, bytes } = TakenFile::of_rows(data, &rows);
                     let bytes = Uint8Array::from(&bytes[..]).buffer();
                     self.post(&Event::Taken(path), &[bytes.into()]);
+                }
+            }
+            Command::ColourBy { column, rows } => {
+                if let Some(data) = self.data.clone() {
+                    // A file that changed says so when it is trained on.
+                    let colours = data.colours(&column, &rows).await;
+                    if let Ok(Some((colours, names, ends))) = colours {
+                        let event = Event::Coloured {
+                            column,
+                            names,
+                            ends,
+                        };
+                        let colours = Uint16Array::from(&colours[..]).buffer();
+                        self.post(&event, &[colours.into()]);
+                    }
                 }
             }
             command => {
@@ -294,6 +309,10 @@ fn summary(
             .map(|(name, _)| name.clone())
             .collect(),
         named_by: dataset.names().map(|(name, _)| name.clone()),
+        colour_columns: match dataset.is_imagined() {
+            true => Vec::new(),
+            false => dataset.colour_columns(),
+        },
         imagined: dataset.is_imagined(),
         default_config,
     }

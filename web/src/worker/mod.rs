@@ -226,7 +226,9 @@ impl Core {
             | Command::Undo) => self.obey_about_the_run(command, files).await,
             Command::Neighbours { row } => self.look_around(row).await,
             Command::EvaluateAll => self.evaluating = self.run.is_some(),
-            Command::FindThreshold { rate } => self.find_threshold(rate).await,
+            command @ (Command::FindThreshold { .. } | Command::ThresholdAt(_)) => {
+                self.look_for_threshold(command).await;
+            }
             // The search or the reading was stopped by the flag already, and was answered.
             Command::StopThreshold | Command::StopReading => {}
             Command::ListPieces { side } => self.list_pieces(side).await,

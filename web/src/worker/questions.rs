@@ -5,7 +5,7 @@ use web_time::Instant;
 
 use super::Core;
 use super::progress::milliseconds;
-use crate::protocol::{Event, Part};
+use crate::protocol::{Command, Event, Part};
 
 impl Core {
     /// Scores every row of a side, between two slices of the run.
@@ -41,12 +41,17 @@ impl Core {
         }
     }
 
-    /// Finds the threshold of the run that is over.
-    pub(super) async fn find_threshold(&mut self, rate: Option<f64>) {
+    /// Finds the threshold of the run that is over, or reports on one that a person chose.
+    pub(super) async fn look_for_threshold(&mut self, asked: Command) {
         let Some(mut run) = self.run.take() else {
             return self.say(&Event::Threshold(Ok(None)));
         };
-        let found = match run.find_threshold(rate).await {
+        let found = match asked {
+            Command::ThresholdAt(similarity) => run.threshold_at(similarity).await,
+            Command::FindThreshold { rate } => run.find_threshold(rate).await,
+            _ => unreachable!("only what is about a threshold comes here"),
+        };
+        let found = match found {
             Ok(found) => Ok(Some(Box::new(found.report))),
             Err(Error::Stopped) => Ok(None),
             Err(error @ Error::Device(_)) => return self.fail(&error),
