@@ -142,6 +142,7 @@ fn follow(canvas: NodeRef<leptos::html::Canvas>, state: State, look: Look) {
         state.map.track();
         state.chosen.track();
         state.neighbours.track();
+        state.anchor.track();
         look.view.track();
         look.mix.track();
         look.alone.track();
@@ -388,7 +389,15 @@ fn draw(canvas: &HtmlCanvasElement, state: State, look: Look) {
     };
     let chosen = state.chosen.get().and_then(|row| map.places.of(row));
     let picked = look.picking.picked(map);
-    painter.points(map, look.alone.get(), &picked, chosen.is_some());
+    let triplet = match map.side {
+        Some(_) => state.triplet(),
+        None => None,
+    };
+    let pale = chosen.is_some() || triplet.is_some();
+    painter.points(map, look.alone.get(), &picked, pale);
+    if let Some(triplet) = triplet {
+        painter.triplet(map, mix, triplet);
+    }
     if let Some(chosen) = chosen {
         painter.neighbours(&map.places, chosen, state.neighbours.read().as_ref());
     }

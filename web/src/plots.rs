@@ -6,7 +6,6 @@ use leptos::prelude::*;
 use nearfar::{Bytes, Diagnostics, Loss, Metrics, StepReport, Tuples, order};
 
 use crate::chart::{Along, Line, Plot, Scale};
-use crate::hardest;
 use crate::lens::{Axes, Chart, switch};
 use crate::state::{Curves, KeptRun, State};
 use crate::terms::{self, Meaning, Term};
@@ -288,8 +287,6 @@ pub(crate) fn MiningPlot(state: State) -> impl IntoView {
         let last = curves.history.last();
         last.is_some_and(|report| report.mining.of == Tuples::Pairs)
     });
-    let choose = Callback::new(move |step: f64| hardest::show(state, Some(step.round() as u64)));
-    let has_none = move || state.curves.read().hardest.is_empty();
     view! {
         <figure class="mining">
             <figcaption>
@@ -300,12 +297,8 @@ pub(crate) fn MiningPlot(state: State) -> impl IntoView {
                 {key("valid", terms::VALID, "mining-valid", |r| r.mining.valid)}
                 {key("mined", terms::MINED, "mining-mined", |r| r.mining.mined)}
                 {key("active", terms::ACTIVE, "mining-active", |r| r.mining.active)}
-                <button
-                    class="quiet" data-testid="show-hardest" on:click=move |_| hardest::show(state, None)
-                    aria-disabled=move || if has_none() { "true" } else { "false" }
-                >"Show the hardest"</button>
             </figcaption>
-            <Chart testid="chart-mining" text plot state choose/>
+            <Chart testid="chart-mining" text plot state/>
         </figure>
     }
 }

@@ -89,6 +89,7 @@ impl State {
             }
             Event::About { names, cells } => self.names.take(names, cells),
             Event::RowsToCheck(check) => self.to_check.set(Some(*check)),
+            Event::Anchor(answer) => self.anchor.take(answer),
             Event::Threshold(found) => self.threshold.set(threshold::Shown::of(found)),
             Event::CanGoOn(offers, own) => self.take_offers(offers, own),
             Event::NotSaved(why) => self.unsaved.set(why),
