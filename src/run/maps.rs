@@ -30,11 +30,10 @@ impl Run {
         }
     }
 
-    /// Makes evaluations and steps bring what [`Run::map`] and [`crate::Trainer::hardest`] need, so that a viewer does not wait for it.
+    /// Makes evaluations bring what [`Run::map`] needs, so that a viewer does not wait for it.
     #[must_use]
     pub fn watched(mut self) -> Self {
         self.watched = true;
-        self.trainer.pick_hardest();
         self
     }
 

@@ -56,7 +56,7 @@ test("every term has a meaning, stands on the screen when it is open, and is lar
         assert.ok(box.x >= 0 && box.y >= 0 && box.x + box.width <= size.width && box.y + box.height <= size.height, `${text}: ${JSON.stringify(box)}`);
       }
     }
-    for (const name of ["precision@1", "raw features", "linear map (LDA)", "step", "features", "classes", "validation rows", "test rows", "MAP@R", "Triplets", "valid", "mined", "active", "Cosine similarities", "positives", "negatives", "semi-hard", "Loss", "Device memory", "anchor", "positive", "negative", "Memory rows", "embeddings", "R-precision", "MAP", "MRR", "recall@2", "standard error"]) {
+    for (const name of ["precision@1", "raw features", "linear map (LDA)", "step", "features", "classes", "validation rows", "test rows", "MAP@R", "Triplets", "valid", "mined", "active", "Cosine similarities", "positives", "negatives", "semi-hard", "Loss", "Device memory", "anchor", "Memory rows", "embeddings", "R-precision", "MAP", "MRR", "recall@2", "standard error"]) {
       assert.ok(names.includes(name), `${name} in ${names}`);
     }
     const small = await page.page.evaluate(() => [...document.querySelectorAll(".explained > button")].filter((button) => {

@@ -446,6 +446,8 @@ fn a_list_that_is_cut_keeps_the_heaviest_triplet_and_kinds_follow_the_band() {
                 let few = look(&mut trainer, &few).await;
                 assert_eq!((few.listed.len(), few.references), (5, all.references));
                 assert_eq!((few.kept, all.margins[1]), (all.kept, Some(0.3)));
+                let places: BTreeSet<u32> = few.listed.iter().map(|other| other.place).collect();
+                assert_eq!(places.len(), 5, "none comes twice");
                 assert_eq!((few.kinds, few.slopes), (all.kinds, all.slopes));
                 let Some((positive, negative)) = all.positive.zip(all.negative[0]) else {
                     continue;

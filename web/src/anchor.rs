@@ -140,7 +140,7 @@ fn Controls(state: State, session: Session) -> impl IntoView {
             step, class, batch, ..
         } = &looked.seen;
         Some(format!(
-            "of class {class}, one of the {} rows of step {step}",
+            "class {class}, one of {} rows of step {step}",
             batch.len()
         ))
     };
@@ -153,8 +153,8 @@ fn Controls(state: State, session: Session) -> impl IntoView {
                 <button data-testid="anchor-next" aria-label="Next anchor" on:click=move |_| go(1)>"›"</button>
             </span>
             <small data-testid="anchor-about">{about}</small>
-            {either(["Before the step", "After it"], ["anchor-before", "anchor-after"], anchor.after)}
-            <span hidden=move || !has_memory()>{either(["With memory", "Batch alone"], ["anchor-with", "anchor-alone"], anchor.alone)}</span>
+            {either(["Before the step", "After"], ["anchor-before", "anchor-after"], anchor.after)}
+            <span hidden=move || !has_memory()>{either(["With memory", "Without"], ["anchor-with", "anchor-alone"], anchor.alone)}</span>
         </div>
     }
 }
@@ -202,7 +202,7 @@ fn Drawn(state: State, session: Session, looked: Arc<LookedAt>, held: Held) -> i
             <Legend scene/>
         </div>
         <div class="words">
-            <p role="status" data-testid="anchor-said"><b>{sentence(0)}</b> " " {sentence(1)} " " {sentence(2)}</p>
+            <p role="status" data-testid="anchor-said"><b>{sentence(0)}</b> " " {sentence(1)}</p>
             {teach(session, scene)}
             <Row state session scene held/>
             <Triplet state scene/>
@@ -293,12 +293,10 @@ fn Legend(scene: StoredValue<Scene>) -> impl IntoView {
     let key = |class: &'static str, text: &'static str| view! { <span class="key"><i class=format!("dot {class}")></i>{text}</span> };
     view! {
         <p class="legend">
-            <span class="key"><i class="dot" style=("--line", "var(--positive)")></i><Term term=terms::POSITIVE/></span>
-            <span class="key"><i class="dot" style=("--line", "var(--negative)")></i><Term term=terms::NEGATIVE/></span>
-            {key("full", "kept by the miner")}
+            {key("full", "kept")}
+            {key("part", "with another positive")}
             {key("open", "not kept")}
-            {stored.then(|| key("full square", "stored in memory"))}
-            <span class="key">"larger: pulled or pushed more"</span>
+            {stored.then(|| key("square", "in memory"))}
         </p>
     }
 }
@@ -310,7 +308,7 @@ fn cut(scene: StoredValue<Scene>) -> Option<String> {
         let all: usize = seen.references.iter().sum();
         let drawn = seen.listed.len();
         (drawn < all).then(|| {
-            format!("{drawn} of {} rows are drawn: those that weigh most, then the nearest negatives and the farthest positives.", grouped(all as u64))
+            format!("{drawn} of {} rows are drawn: those that weigh most, and of the others some of every similarity.", grouped(all as u64))
         })
     })
 }

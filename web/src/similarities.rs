@@ -146,14 +146,6 @@ pub(crate) fn SimilarityPlot(state: State) -> impl IntoView {
         let share = share_between(&curves.pairs.as_ref()?.negatives, band(&curves)?);
         Some(format!("{} of negatives", percent(share)))
     });
-    let age = move || {
-        let curves = curves.read();
-        let age = curves.age.filter(|_| curves.config.memory() > 0)?;
-        let (mean, oldest) = (age.mean, age.oldest);
-        Some(format!(
-            " are {mean:.1} steps old on average, {oldest} at most."
-        ))
-    };
     let has_band = Memo::new(move |_| margin(&curves.read().config).is_some());
     let or_dash = move |text: Signal<Option<String>>| {
         Signal::derive(move || text.get().unwrap_or_else(|| "–".to_owned()))
@@ -171,7 +163,6 @@ pub(crate) fn SimilarityPlot(state: State) -> impl IntoView {
                 <Show when=move || has_band.get()>
                     <Key color="band" name=terms::SEMIHARD band=true value=or_dash(in_band)/>
                 </Show>
-                <span class="muted" data-testid="memory-age" hidden=move || age().is_none()><Term term=terms::MEMORY_AGE/> {age}</span>
             </figcaption>
             <Canvas testid="chart-similarities" text plot state pointed/>
         </figure>

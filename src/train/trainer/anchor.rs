@@ -30,7 +30,8 @@ pub struct AnchorAsked {
     pub positive: Option<u32>,
     /// The references are the batch alone, although the run has a memory.
     pub alone: bool,
-    /// The most references that are listed: of either side those that weigh most, then those nearest to the boundary.
+    /// The most references that are listed: of either side half are those that weigh most, and half are spread over the others, from
+    /// the farthest to the nearest.
     pub most: usize,
 }
 
@@ -56,7 +57,7 @@ pub struct OneAnchor {
     pub alone: bool,
     /// Number of its positives, and of its negatives.
     pub references: [usize; 2],
-    /// Of these the listed ones; positives first, each side in the order of [`AnchorAsked::most`].
+    /// Of these the listed ones, as [`AnchorAsked::most`] says; positives first.
     pub listed: Vec<AnchorReference>,
     /// The positive whose triplets were looked at, in the list; `None` if the anchor has no positive.
     pub positive: Option<usize>,
@@ -476,8 +477,7 @@ impl Among {
         negatives.first().copied()
     }
 
-    /// Places that are listed: positives, then negatives, those that weigh most first; the chosen positive and the heaviest
-    /// negative with it among them.
+    /// Places that are listed: positives, then negatives, the chosen positive and the heaviest negative with it first of each.
     fn listed(
         &self,
         (anchor, most): (usize, usize),
@@ -496,13 +496,32 @@ impl Among {
         first(&mut positives, positive);
         first(&mut negatives, self.heaviest_negative(anchor, before));
         let half = most.div_ceil(2);
-        positives.truncate(half.max(most.saturating_sub(negatives.len())));
-        negatives.truncate(most.saturating_sub(positives.len()));
+        before.seen.thin(
+            &mut positives,
+            half.max(most.saturating_sub(negatives.len())),
+        );
+        before
+            .seen
+            .thin(&mut negatives, most.saturating_sub(positives.len()));
         [positives, negatives].concat()
     }
 }
 
 impl Seen {
+    /// Leaves `most` of these places: the first half of them, and of the others some of every value.
+    fn thin(&self, places: &mut Vec<u32>, most: usize) {
+        if places.len() <= most {
+            return;
+        }
+        let mut others = places.split_off(most.div_ceil(2));
+        order::sort_by(&mut others, |a, b| {
+            let value = |place: &u32| self.values[*place as usize];
+            value(b).total_cmp(&value(a)).then(a.cmp(b))
+        });
+        let (left, all) = (most - places.len(), others.len());
+        places.extend((0..left).map(|at| others[at * all / left]));
+    }
+
     /// Sorts places by slope, the steepest first, then kept ones, then the nearest (`sign` 1) or the farthest (-1).
     fn sort(&self, places: &mut Vec<u32>, sign: f32) {
         order::sort_by(places, |a, b| {

@@ -4,10 +4,10 @@ use nearfar::{AnchorReference, Distance, OneAnchor, order};
 
 /// Height of the picture, and where the stacks of positives and of negatives begin and the numbers of the axis stand, in pixels
 /// from the top.
-pub(super) const HEIGHT: f64 = 236.0;
-pub(super) const POSITIVES: f64 = 96.0;
-pub(super) const NEGATIVES: f64 = 102.0;
-pub(super) const AXIS: f64 = 200.0;
+pub(super) const HEIGHT: f64 = 220.0;
+pub(super) const POSITIVES: f64 = 88.0;
+pub(super) const NEGATIVES: f64 = 94.0;
+pub(super) const AXIS: f64 = 184.0;
 /// Height of the two lines of names above the positives.
 pub(super) const NAMES: f64 = 36.0;
 

@@ -11,6 +11,7 @@ use super::words;
 use crate::protocol::LookedAt;
 use crate::session::Session;
 use crate::state::State;
+use crate::terms::{self, Term};
 
 /// Largest distance between a reference and a click on it, in CSS pixels.
 const REACH: f64 = 18.0;
@@ -81,6 +82,8 @@ pub(super) fn Lines(
         >
             {move || scene.with_value(|scene| lines(scene, side()))}
             {names}
+            <span class="lane" style=("top", format!("{}px", POSITIVES - 18.0))><Term term=terms::POSITIVE name="positives"/></span>
+            <span class="lane" style=("top", format!("{}px", AXIS - 18.0))><Term term=terms::NEGATIVE name="negatives"/></span>
             {ticks}
             <span class="nearer">{ends(scene)}</span>
             {all}

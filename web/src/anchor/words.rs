@@ -34,41 +34,43 @@ pub(super) fn miner(config: &TrainConfig) -> Option<&Miner> {
     Some(&config.miner).filter(|miner| config.loss.is_mined() && **miner != Miner::None)
 }
 
-/// The picture in words: kinds of negatives, then what the miner keeps, then what the loss does.
-pub(super) fn said(seen: &OneAnchor, config: &TrainConfig, side: usize) -> [String; 3] {
+/// The picture in words: how many negatives are semi-hard, and then the other kinds, what the miner keeps, and what the loss does.
+pub(super) fn said(seen: &OneAnchor, config: &TrainConfig, side: usize) -> [String; 2] {
     let [positives, negatives] = seen.references;
     let rows = count(positives + negatives, "row", "rows");
     if positives == 0 {
         let text = format!(
             "None of the {rows} that this anchor is compared with is of its class: without a positive there is no triplet."
         );
-        return [text, String::new(), String::new()];
+        return [text, String::new()];
     }
-    [
-        kinds(seen, side),
-        kept(seen, config, side),
-        pull(seen, side),
-    ]
+    let [first, others] = kinds(seen, side);
+    let more = [&others, &kept(seen, config, side), pull(seen, config, side)];
+    [first, more.join(" ")]
 }
 
 /// The negatives by kind.
-fn kinds(seen: &OneAnchor, side: usize) -> String {
+fn kinds(seen: &OneAnchor, side: usize) -> [String; 2] {
     let [[easy, _], [semihard, _], [hard, _]] = seen.kinds[side];
     let negatives = count(seen.references[1], "negative", "negatives");
     let Some(band) = seen.margins[0].or(seen.margins[1]) else {
-        return format!(
+        let first = format!(
             "Of {negatives} {} nearer to the anchor than the chosen positive.",
             count(hard, "is", "are")
         );
+        return [first, String::new()];
     };
-    format!(
-        "Of {negatives} {} semi-hard: farther from the anchor than the positive, but by no more than the margin of {}. {} hard (nearer \
-         than the positive), {} easy (farther by more than the margin).",
+    let first = format!(
+        "Of {negatives} {} semi-hard: farther from the anchor than the positive, but by no more than the margin of {}.",
         count(semihard, "is", "are"),
         margin(band),
+    );
+    let others = format!(
+        "{} hard (nearer than the positive), {} easy (farther by more than the margin).",
         count(hard, "is", "are"),
         count(easy, "is", "are"),
-    )
+    );
+    [first, others]
 }
 
 /// What the miner keeps.
@@ -124,30 +126,16 @@ fn rule(miner: &Miner) -> &'static str {
 }
 
 /// What the loss does with the anchor.
-fn pull(seen: &OneAnchor, side: usize) -> String {
-    let [positives, negatives] = seen.slopes[side];
-    if positives + negatives == 0.0 {
-        return "The loss is zero here: this anchor teaches nothing.".to_owned();
+fn pull(seen: &OneAnchor, config: &TrainConfig, side: usize) -> &'static str {
+    match (seen.slopes[side], miner(config)) {
+        ([0.0, 0.0], _) => "The loss is zero here: this anchor teaches nothing.",
+        (_, Some(_)) => {
+            "The loss pulls kept positives nearer and pushes kept negatives away, the larger ones more strongly."
+        }
+        (_, None) => {
+            "The loss pulls positives nearer and pushes negatives away, the larger ones more strongly."
+        }
     }
-    let share = |at: Option<usize>, all: f32| {
-        let at = at.filter(|at| seen.listed[*at].stands[side].slope != 0.0)?;
-        let other = &seen.listed[at];
-        let part = (100.0 * other.stands[side].slope.abs() / all).round();
-        (part < 100.0).then(|| format!(" (row {} has {part} % of that)", other.row))
-    };
-    format!(
-        "The loss pulls {} nearer{}, and pushes {} away{}.",
-        match seen.references[0] {
-            1 => "the positive",
-            _ => "the positives",
-        },
-        share(seen.positive, positives).unwrap_or_default(),
-        match seen.kept[side][1] {
-            1 => "the negative",
-            _ => "the negatives",
-        },
-        share(seen.negative[side], negatives).unwrap_or_default(),
-    )
 }
 
 /// A reference in a sentence: what it is, where it stands, and what is done with it.
