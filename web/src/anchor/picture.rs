@@ -277,7 +277,7 @@ fn walk(event: &KeyboardEvent) {
         _ => return,
     };
     event.prevent_default();
-    let buttons = group.query_selector_all("button").ok();
+    let buttons = group.query_selector_all(":scope > button").ok();
     let buttons = (0..buttons.as_ref().map_or(0, |all| all.length()))
         .filter_map(|at| buttons.as_ref()?.get(at)?.dyn_into::<HtmlElement>().ok());
     // Of equal values the order of the list decides.
