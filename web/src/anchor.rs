@@ -126,7 +126,7 @@ fn Controls(state: State, session: Session) -> impl IntoView {
         let rows = seen.batch.iter().enumerate().skip(near).take(CHOICES);
         let option = |(place, row): (usize, &u32)| {
             let row = *row;
-            let text = move || format!("row {}", state.called(row));
+            let text = format!("row {}", state.called(row));
             view! { <option value=place selected=place == seen.anchor>{text}</option> }
         };
         Some(rows.map(option).collect_view())
@@ -153,7 +153,7 @@ fn Controls(state: State, session: Session) -> impl IntoView {
                 <button data-testid="anchor-next" aria-label="Next anchor" on:click=move |_| go(1)>"›"</button>
             </span>
             <small data-testid="anchor-about">{about}</small>
-            {either(["Before the step", "After"], ["anchor-before", "anchor-after"], anchor.after)}
+            {either(["Before step", "After"], ["anchor-before", "anchor-after"], anchor.after)}
             <span hidden=move || !has_memory()>{either(["With memory", "Without"], ["anchor-with", "anchor-alone"], anchor.alone)}</span>
         </div>
     }
@@ -256,7 +256,7 @@ fn Triplet(state: State, scene: StoredValue<Scene>) -> impl IntoView {
         let cards = names.into_iter().zip(rows().into_iter().flatten());
         let card = |(name, row): (&'static str, u32)| {
             let called = move || state.called(row);
-            view! { <span class=format!("card {name}")><Picture state row/><span>{name}<br/>"row " {called}</span></span> }
+            view! { <span class=format!("card of-{name}")><Picture state row/><span>{name}<br/>"row " {called}</span></span> }
         };
         cards.map(card).collect_view()
     };
@@ -294,9 +294,9 @@ fn Legend(scene: StoredValue<Scene>) -> impl IntoView {
     view! {
         <p class="legend">
             {key("full", "kept")}
-            {key("part", "with another positive")}
+            {key("part", "kept with another")}
             {key("open", "not kept")}
-            {stored.then(|| key("square", "in memory"))}
+            {stored.then(|| key("square", "stored"))}
         </p>
     }
 }

@@ -30,8 +30,8 @@ pub struct AnchorAsked {
     pub positive: Option<u32>,
     /// The references are the batch alone, although the run has a memory.
     pub alone: bool,
-    /// The most references that are listed: of either side half are those that weigh most, and half are spread over the others, from
-    /// the farthest to the nearest.
+    /// The most references that are listed: of either side an eighth are those that weigh most, and the rest are spread evenly over the
+    /// others, from the nearest to the farthest.
     pub most: usize,
 }
 
@@ -508,12 +508,12 @@ impl Among {
 }
 
 impl Seen {
-    /// Leaves `most` of these places: the first half of them, and of the others some of every value.
+    /// Leaves `most` of these places: the first eighth as they are, and of the others as many of every value as there are.
     fn thin(&self, places: &mut Vec<u32>, most: usize) {
         if places.len() <= most {
             return;
         }
-        let mut others = places.split_off(most.div_ceil(2));
+        let mut others = places.split_off(most.div_ceil(8));
         order::sort_by(&mut others, |a, b| {
             let value = |place: &u32| self.values[*place as usize];
             value(b).total_cmp(&value(a)).then(a.cmp(b))

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use leptos::html::Div;
 use leptos::prelude::*;
+use nearfar::{OneAnchor, TrainConfig};
 use wasm_bindgen::JsCast as _;
 use web_sys::{Element, HtmlElement, KeyboardEvent, MouseEvent};
 
@@ -49,8 +51,17 @@ pub(super) fn Lines(
         scene.line.ticks().into_iter().map(tick).collect_view()
     });
     let all = scene.with_value(|scene| {
-        let listed = 0..scene.looked.seen.listed.len();
-        listed.map(|at| dot(state, scene, at)).collect_view()
+        let seen = &scene.looked.seen;
+        let all = (0..seen.listed.len()).map(|at| dot(seen, at));
+        all.collect_view()
+    });
+    let group = NodeRef::<Div>::new();
+    Effect::new(move || {
+        let (side, group) = (side(), group.get());
+        let config = state.curves.read_untracked().config.clone();
+        if let Some(group) = group {
+            scene.with_value(|scene| mark(&group, scene, &config, side));
+        }
     });
     let press = move |event: MouseEvent| {
         let found = scene.with_value(|scene| pointed(scene, untrack(side), &event));
@@ -73,7 +84,7 @@ pub(super) fn Lines(
     };
     view! {
         <div
-            class="dots" role="group" aria-label="Positives and negatives by similarity" data-testid="anchor-dots" style=("height", format!("{HEIGHT}px"))
+            node_ref=group class="dots" role="group" aria-label="Positives and negatives by similarity" data-testid="anchor-dots" style=("height", format!("{HEIGHT}px"))
             on:click=press on:mousemove=pass on:keydown=move |event| walk(&event)
             on:focusin=move |event| {
                 let held_dot = event.target().and_then(|it| index_of(it.dyn_ref::<Element>()?));
@@ -154,60 +165,61 @@ fn lines(scene: &Scene, side: usize) -> impl IntoView + use<> {
     }
 }
 
-/// A reference: the arrow keys go from one to the next, and the list is one stop of Tab.
-fn dot(state: State, scene: &Scene, at: usize) -> impl IntoView + use<> {
-    let side = move || state.anchor.side();
-    let seen = &scene.looked.seen;
-    let other = seen.listed[at].clone();
-    let config = state.curves.read_untracked().config.clone();
+/// The button of a reference: the arrow keys go from one to the next, and the list is one stop of Tab. [`mark`] places it.
+fn dot(seen: &OneAnchor, at: usize) -> impl IntoView + use<> {
+    let other = &seen.listed[at];
     let is_chosen = seen.positive == Some(at);
-    let stop = if at == seen.positive.unwrap_or(0) {
-        "0"
+    let is_stop = at == seen.positive.unwrap_or(0);
+    let side = if other.positive {
+        "positive"
     } else {
-        "-1"
+        "negative"
     };
-    let places = scene.places.each_ref().map(|places| places[at]);
-    let each = [0, 1].map(|side| Told {
-        kept: words::is_kept(&config, &other, side),
-        also: !other.positive && other.stands[side].kept > 0,
-        kind: words::kind(&other, side),
-        text: words::reference(seen, &config, &other, side),
-    });
-    let row = other.row;
-    let class = match (other.positive, other.age.is_some_and(|age| age > 0)) {
-        (true, false) => "positive",
-        (true, true) => "positive stored",
-        (false, false) => "negative",
-        (false, true) => "negative stored",
+    let stored = match other.age {
+        Some(1..) => " stored",
+        _ => "",
     };
-    let each = Arc::new(each);
-    let told = |of: fn(&Told) -> String| {
-        let each = Arc::clone(&each);
-        move || of(&each[side()])
-    };
-    let label = told(|told| told.text.clone());
-    let label = move || format!("Row {row}, {}", label());
-    let values = other.stands.map(|stand| stand.value.to_string());
-    let counts = other.stands.map(|stand| stand.kept.to_string());
+    let chosen = if is_chosen { " chosen" } else { "" };
     view! {
         <button
-            class=class class:chosen=is_chosen tabindex=stop aria-label=label aria-pressed=other.positive.then(|| is_chosen.to_string())
-            data-at=at data-row=row data-kind=told(|told| told.kind.to_owned()) data-kept=told(|told| told.kept.to_string())
-            data-also=told(|told| told.also.to_string()) data-value=move || values[side()].clone() data-times=move || counts[side()].clone()
-            data-age=other.age.map(|age| age.to_string())
-            style=("left", move || format!("{:.2}%", places[side()].x)) style=("top", move || format!("{:.1}px", places[side()].y))
-            style=("--d", move || format!("{:.1}px", 2.0 * places[side()].radius))
+            class=format!("{side}{stored}{chosen}") tabindex=if is_stop { "0" } else { "-1" }
+            aria-pressed=other.positive.then(|| is_chosen.to_string()) data-at=at data-row=other.row data-age=other.age.map(|age| age.to_string())
         ></button>
     }
 }
 
-/// What is said of a reference on a side.
-struct Told {
-    kept: bool,
-    /// It is kept, if with another positive.
-    also: bool,
-    kind: &'static str,
-    text: String,
+/// Places all buttons as their references stand on a side, and says what they are: at once, as thousands of signals would take
+/// seconds.
+fn mark(group: &Element, scene: &Scene, config: &TrainConfig, side: usize) {
+    let seen = &scene.looked.seen;
+    let dots = scene.places[side].iter().zip(&seen.listed);
+    for (button, (dot, other)) in buttons(group).zip(dots) {
+        let stand = other.stands[side];
+        let is_kept = words::is_kept(config, other, side);
+        let also = !other.positive && stand.kept > 0;
+        let text = words::reference(seen, config, other, side);
+        let Dot { x, y, radius } = *dot;
+        let place = format!("left:{x:.2}%;top:{y:.1}px;--d:{:.1}px", 2.0 * radius);
+        let attributes = [
+            ("style", place),
+            ("aria-label", format!("Row {}, {text}", other.row)),
+            ("data-kind", words::kind(other, side).to_owned()),
+            ("data-kept", is_kept.to_string()),
+            ("data-also", also.to_string()),
+            ("data-value", stand.value.to_string()),
+            ("data-times", stand.kept.to_string()),
+        ];
+        for (name, value) in attributes {
+            button.set_attribute(name, &value).ok();
+        }
+    }
+}
+
+/// The buttons of the references, in the order of the list.
+fn buttons(group: &Element) -> impl Iterator<Item = HtmlElement> {
+    let found = group.query_selector_all(":scope > button").ok();
+    let count = found.as_ref().map_or(0, |found| found.length());
+    (0..count).filter_map(move |at| found.as_ref()?.get(at)?.dyn_into().ok())
 }
 
 /// Index of a reference's button in the list.
@@ -277,13 +289,10 @@ fn walk(event: &KeyboardEvent) {
         _ => return,
     };
     event.prevent_default();
-    let buttons = group.query_selector_all(":scope > button").ok();
-    let buttons = (0..buttons.as_ref().map_or(0, |all| all.length()))
-        .filter_map(|at| buttons.as_ref()?.get(at)?.dyn_into::<HtmlElement>().ok());
     // Of equal values the order of the list decides.
     let place = |button: &HtmlElement| (value(button), index_of(button).unwrap_or(0));
     let from = place(&held);
-    let next = buttons
+    let next = buttons(&group)
         .filter(|button| is_positive(button) == upper && button != &held)
         .filter(|button| ahead == 0.0 || (place(button) > from) == (ahead > 0.0))
         .min_by(|a, b| {
