@@ -360,14 +360,6 @@ pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
             .report_at(state.lens.pointed.get())
             .map_or(0, |report| report.pml_bytes)
     };
-    let age = move || {
-        let curves = state.curves.read();
-        let age = curves.age.filter(|_| curves.config.memory() > 0)?;
-        let (mean, oldest) = (age.mean, age.oldest);
-        Some(format!(
-            " are {mean:.1} steps old on average, {oldest} at most."
-        ))
-    };
     let text_of = |number: Signal<u64>| Signal::derive(move || Bytes(number.get()).to_string());
     let text = Signal::derive(move || {
         format!(
@@ -385,7 +377,7 @@ pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
                 <Key name="peak" testid="memory-peak" value=text_of(peak) bytes=peak/>
                 <Key color="budget" name="budget" dashed=true testid="memory-budget" value=text_of(budget) bytes=budget/>
                 <Key color="pml" name=terms::PML dashed=true value=Signal::derive(move || Bytes(pml()).to_string())/>
-                <span class="muted" data-testid="memory-age" hidden=move || age().is_none()><Term term=terms::MEMORY_AGE/> {age}</span>
+                {memory_age(state)}
             </figcaption>
             <Chart testid="chart-memory" text plot state/>
             <Purposes
@@ -393,6 +385,19 @@ pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
             />
         </figure>
     }
+}
+
+/// Age of the rows of the cross-batch memory, if there is one.
+fn memory_age(state: State) -> impl IntoView {
+    let age = move || {
+        let curves = state.curves.read();
+        let age = curves.age.filter(|_| curves.config.memory() > 0)?;
+        let (mean, oldest) = (age.mean, age.oldest);
+        Some(format!(
+            " are {mean:.1} steps old on average, {oldest} at most."
+        ))
+    };
+    view! { <span class="muted" data-testid="memory-age" hidden=move || age().is_none()><Term term=terms::MEMORY_AGE/> {age}</span> }
 }
 
 /// Bytes held for each purpose, the most first.

@@ -43,13 +43,6 @@ pub(super) fn Lines(
 ) -> impl IntoView {
     let side = move || state.anchor.side();
     let names = move || scene.with_value(|scene| zones(scene, side()));
-    let ticks = scene.with_value(|scene| {
-        let tick = |(value, text)| {
-            let left = format!("{:.2}%", scene.line.x(value));
-            view! { <span class="tick" style=("left", left)>{text}</span> }
-        };
-        scene.line.ticks().into_iter().map(tick).collect_view()
-    });
     let all = scene.with_value(|scene| {
         let seen = &scene.looked.seen;
         let all = (0..seen.listed.len()).map(|at| dot(seen, at));
@@ -95,12 +88,23 @@ pub(super) fn Lines(
             {names}
             <span class="lane" style=("top", format!("{}px", POSITIVES - 18.0))><Term term=terms::POSITIVE name="positives"/></span>
             <span class="lane" style=("top", format!("{}px", AXIS - 18.0))><Term term=terms::NEGATIVE name="negatives"/></span>
-            {ticks}
+            {ticks(scene)}
             <span class="nearer">{ends(scene)}</span>
             {all}
             {ring}
         </div>
     }
+}
+
+/// The numbers of the axis.
+fn ticks(scene: StoredValue<Scene>) -> impl IntoView {
+    scene.with_value(|scene| {
+        let tick = |(value, text)| {
+            let left = format!("{:.2}%", scene.line.x(value));
+            view! { <span class="tick" style=("left", left)>{text}</span> }
+        };
+        scene.line.ticks().into_iter().map(tick).collect_view()
+    })
 }
 
 /// What lies at the two ends of the line.
