@@ -8,7 +8,7 @@ use nearfar::{
     Compared, Cure, DataReport, DeviceInfo, EngineKind, Error, Evaluation, FullEvaluation,
     MemoryAge, MemoryReport, Missing, Neighbourhood, OneAnchor, Origin, PairHistogram, Pictures,
     Piece, Reason, RowsOf, RowsToCheck, Scores, SelfTest, Side, StepReport, TableColumn,
-    ThresholdReport, TrainConfig, Warning, Working,
+    ThresholdReport, TrainConfig, VectorSizes, Warning, Working,
 };
 use serde::{Deserialize, Serialize};
 
@@ -150,6 +150,8 @@ pub(crate) enum Command {
         /// Rows to look among.
         side: RowsOf,
     },
+    /// Scores vectors of every size of the test rows of the run that is over.
+    MeasureSizes,
     /// Stops the run and sets it aside: the next run or other data frees its memory.
     Reset,
     /// Takes back the run that was set aside: it waits, or is over as it was.
@@ -281,6 +283,8 @@ pub(crate) enum Event {
     NotCompared(String),
     /// The rows to check.
     RowsToCheck(Box<RowsToCheck>),
+    /// Scores of vectors of every size: of the raw features, of the linear map if there is one, and of the head.
+    Sizes(Vec<(String, VectorSizes)>),
     /// A piece as a file of this name; beside it comes its content.
     Taken(String),
     /// A piece cannot be made, and why.
@@ -299,6 +303,8 @@ pub(crate) enum Event {
         verdict: String,
         /// The verdict in numbers.
         compared: Vec<Compared>,
+        /// Step of the head, if it is not the last.
+        kept_step: Option<u64>,
         /// Warnings, and what to try next.
         warnings: Vec<Warning>,
         /// Milliseconds of the work itself.

@@ -83,6 +83,7 @@ impl State {
         self.threshold.set(threshold::Shown::Nothing);
         self.anchor.answer.set(Answer::Nothing);
         self.to_check.set(None);
+        self.sizes.set(Vec::new());
         self.unsaved.set(None);
         self.map.set(self.raw_map.get_untracked());
         self.chosen.set(None);

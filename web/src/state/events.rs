@@ -1,7 +1,7 @@
 //! Changes of the page's state by each event of the worker.
 
 use leptos::prelude::*;
-use nearfar::{Neighbourhood, Working};
+use nearfar::{FullEvaluation, Neighbourhood, Working};
 
 use super::{Curves, LabelChoice, Phase, State, threshold};
 use crate::protocol::{DataSummary, Event, Offer, Part, Running};
@@ -77,13 +77,9 @@ impl State {
             Event::Neighbours(found) => self.take_neighbours(*found),
             Event::CanEvaluateAll(forecast) => self.can_evaluate.set(Some(forecast)),
             Event::Evaluating(part) => self.evaluating.set(Some(part)),
-            Event::EvaluatedAll(evaluation) => {
-                self.evaluating.set(None);
-                evaluation
-                    .into_iter()
-                    .for_each(|it| self.evaluation.set(Some(*it)));
-            }
+            Event::EvaluatedAll(scored) => self.take_evaluation(scored),
             Event::About { names, cells } => self.names.take(names, cells),
+            Event::Sizes(sizes) => self.sizes.set(sizes),
             Event::RowsToCheck(check) => self.to_check.set(Some(*check)),
             Event::Anchor(answer) => self.anchor.take(answer),
             Event::Threshold(found) => self.threshold.set(threshold::Shown::of(found)),
@@ -100,6 +96,14 @@ impl State {
     fn take_neighbours(&self, found: Neighbourhood) {
         if self.chosen.get_untracked() == Some(found.row) {
             self.neighbours.set(Some(found));
+        }
+    }
+
+    /// Ends a full evaluation; without scores, as it was stopped, those before stay.
+    fn take_evaluation(&self, scored: Option<Box<FullEvaluation>>) {
+        self.evaluating.set(None);
+        if let Some(scored) = scored {
+            self.evaluation.set(Some(*scored));
         }
     }
 
@@ -169,6 +173,7 @@ impl State {
                 baseline,
                 verdict,
                 compared,
+                kept_step,
                 warnings,
                 elapsed_ms,
                 rate,
@@ -176,6 +181,7 @@ impl State {
                 self.remember(rate);
                 self.curves.update(|curves| {
                     (curves.compared, curves.warnings) = (compared, warnings);
+                    curves.kept_step = kept_step;
                     curves.scores = Some(*scores);
                     curves.baseline = *baseline;
                     curves.verdict = Some(verdict);

@@ -13,7 +13,9 @@ mod take_home;
 pub(crate) mod threshold;
 
 use leptos::prelude::*;
-use nearfar::{Bytes, Cure, FullEvaluation, Missing, Neighbourhood, RowsToCheck, TrainConfig};
+use nearfar::{
+    Bytes, Cure, FullEvaluation, Missing, Neighbourhood, RowsToCheck, TrainConfig, VectorSizes,
+};
 
 use crate::lesson::Lesson;
 use crate::protocol::{
@@ -166,6 +168,8 @@ pub(crate) struct State {
     pub(crate) aside: RwSignal<Option<Aside>>,
     /// The rows to check that were found last.
     pub(crate) to_check: RwSignal<Option<RowsToCheck>>,
+    /// Scores of vectors of every size, by the name of what made them; empty before they are measured.
+    pub(crate) sizes: RwSignal<Vec<(String, VectorSizes)>>,
     /// The dialog of the pieces that can be exported.
     pub(crate) take_home: TakeHome,
     /// View that is shown.
@@ -199,10 +203,7 @@ impl State {
             _ => Phase::Loading,
         });
         let curves = RwSignal::new(Curves::default());
-        let ran = Memo::new(move |_| {
-            let curves = curves.read();
-            (curves.data.rows > 0).then(|| curves.config.clone())
-        });
+        let ran = Memo::new(move |_| curves.read().ran().cloned());
         Self {
             device: RwSignal::new(None),
             data: RwSignal::new(None),
@@ -237,6 +238,7 @@ impl State {
             unsaved: RwSignal::new(None),
             aside: RwSignal::new(None),
             to_check: RwSignal::new(None),
+            sizes: RwSignal::new(Vec::new()),
             take_home: TakeHome::default(),
             view: RwSignal::new(View::default()),
             compare,

@@ -240,6 +240,7 @@ impl Core {
             Command::PlaceByUmap => self.placing = Some(Placing::Asked),
             Command::StopPlacing => self.placing = None,
             Command::FindRowsToCheck { side } => self.find_rows_to_check(side).await,
+            Command::MeasureSizes => self.measure_sizes().await,
             Command::StopEvaluating => self.stop_evaluating(),
             command => self.obey_about_the_data(command, files).await,
         }

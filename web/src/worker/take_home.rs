@@ -1,9 +1,12 @@
 //! Pieces of the run to take home, and the rows to check.
 
-use nearfar::{Error, Origin, Piece, Result, RowsOf, RowsToCheck, Run, Taken};
+use nearfar::{Error, Origin, Piece, Result, RowsOf, RowsToCheck, Run, Taken, Working};
 
 use super::{Core, NO_RUN};
 use crate::protocol::Event;
+
+/// Test rows whose vectors are scored in every size, chosen if there are more; as `nearfar sizes` does.
+const MOST_ROWS: usize = 10_000;
 
 impl Core {
     /// Tells the page the sizes of the pieces that can be exported, between two slices of the run.
@@ -31,6 +34,30 @@ impl Core {
         let found = to_check(&mut run, &origin, side).await;
         if let Some(check) = self.answered(run, found) {
             self.say(&Event::RowsToCheck(Box::new(check)));
+        }
+    }
+
+    /// Scores vectors of every size of the test rows.
+    pub(super) async fn measure_sizes(&mut self) {
+        let Some(mut run) = self.run.take() else {
+            return;
+        };
+        let tell = self.working();
+        let heard = |done, total| {
+            tell(Working {
+                what: "Scoring vectors of every size".to_owned(),
+                unit: "sizes".to_owned(),
+                done,
+                total,
+            });
+        };
+        let measured = async {
+            let taken = Taken::of(&mut run).await?;
+            taken.vector_sizes(&mut run, MOST_ROWS, heard).await
+        };
+        let measured = measured.await;
+        if let Some(sizes) = self.answered(run, measured) {
+            self.say(&Event::Sizes(sizes));
         }
     }
 
