@@ -460,7 +460,7 @@ impl Session {
 pub(crate) const LISTED: usize = 50;
 
 /// Most references of an anchor that are drawn.
-const DOTS: usize = 240;
+const DOTS: usize = 160;
 
 /// Message if a run on imagined data is asked for.
 pub(crate) const ONLY_IMAGINED: &str =
