@@ -5,7 +5,7 @@ use crate::base::error::{Error, Result};
 use crate::base::working::Working;
 use crate::data::{RowSource, Side};
 use crate::map::umap::{self, Umap};
-use crate::map::{self, Map};
+use crate::map::{self, Map, Pictures};
 use crate::model::embeddings::Embeddings;
 use crate::search::knn::KnnIndex;
 use crate::search::near;
@@ -31,11 +31,10 @@ impl Run {
         }
     }
 
-    /// Makes evaluations and steps bring what [`Run::map`] and [`crate::Trainer::hardest`] need, so that a viewer does not wait for it.
+    /// Makes evaluations bring what [`Run::map`] needs, so that a viewer does not wait for it.
     #[must_use]
     pub fn watched(mut self) -> Self {
         self.watched = true;
-        self.trainer.pick_hardest();
         self
     }
 
@@ -61,9 +60,29 @@ impl Run {
                 Map::of(self.trainer.dataset(), scaling, Some(side), rows, heard).await?
             }
         };
-        map.place(&embeddings, &mut self.axes);
+        self.plane = Some(map.place(&embeddings, &mut self.axes));
         self.map = Some(map.clone());
         Ok(map)
+    }
+
+    /// `[x, y]` of rows of any side on the plane of the last [`Run::map`], by the head as it is now; none before there is a map.
+    ///
+    /// # Errors
+    /// As [`crate::Trainer::embed`].
+    pub async fn on_map(&mut self, rows: &[u32]) -> Result<Vec<[f32; 2]>> {
+        let Some(plane) = self.plane.clone() else {
+            return Ok(Vec::new());
+        };
+        let embeddings = self.trainer.embed(rows).await?;
+        Ok(plane.place(&embeddings).collect())
+    }
+
+    /// The pictures of rows of any side, if the rows are pictures.
+    ///
+    /// # Errors
+    /// [`Error::Data`] if a file has changed.
+    pub async fn pictures(&mut self, rows: &[u32]) -> Result<Option<Pictures>> {
+        Pictures::of(self.trainer.dataset(), rows).await
     }
 
     /// Starts UMAP layouts of the rows of the last [`Run::map`], from their places there: one of their features, scaled if the run

@@ -32,7 +32,7 @@ use crate::engine::Engine;
 use crate::engine::device::DeviceInfo;
 use crate::judge::verdict::{Compared, Trial, verdict};
 use crate::map::Map;
-use crate::map::projection::Axes;
+use crate::map::projection::{Axes, Plane};
 use crate::model::embeddings::Embeddings;
 use crate::rules::config::TrainConfig;
 use crate::run::warnings::{Warning, Warnings};
@@ -66,6 +66,8 @@ pub struct Run {
     ahead: Option<Scored>,
     /// The last map.
     map: Option<Map>,
+    /// The plane of that map.
+    plane: Option<Plane>,
     /// Fingerprint of the data, once a checkpoint needed it.
     data_mark: OnceCell<saved::Data>,
     /// Engine and adapter of a restored run that has done no work here yet.
@@ -137,6 +139,7 @@ impl Run {
             placed: None,
             ahead: None,
             map: None,
+            plane: None,
             data_mark: OnceCell::new(),
             ran_on: None,
         }

@@ -381,7 +381,7 @@ test("on a small screen nothing scrolls, and the plots stand in tabs", async () 
       await page.page.waitForFunction((id) => document.querySelector(`[data-testid=${id}]`).height > 40, plot);
     }
     await tab("Learning").focus();
-    for (const name of ["Rows", "Scores"]) {
+    for (const name of ["Anchor", "Rows", "Scores"]) {
       await page.page.keyboard.press("ArrowLeft");
       assert.equal(await tab(name).getAttribute("aria-selected"), "true");
     }

@@ -156,6 +156,7 @@ fn follow(canvas: NodeRef<leptos::html::Canvas>, state: State, look: Look) {
         state.coloured.track();
         state.chosen.track();
         state.neighbours.track();
+        state.anchor.track();
         look.view.track();
         look.mix.track();
         look.alone.track();
@@ -345,16 +346,20 @@ fn draw(canvas: &HtmlCanvasElement, state: State, look: Look) {
     };
     let chosen = state.chosen.get().and_then(|row| map.places.of(row));
     let picked = look.picking.picked(map);
+    let triplet = match map.side {
+        Some(_) => state.triplet(),
+        None => None,
+    };
+    let pale = chosen.is_some() || triplet.is_some();
     let coloured = state.coloured.read();
     match map.paint(coloured.as_ref()) {
-        Paint::Names(colours, names) => painter.points(
-            colours,
-            names.len(),
-            look.alone.get(),
-            &picked,
-            chosen.is_some(),
-        ),
-        Paint::Scale(steps, _) => painter.scale(steps, &picked, chosen.is_some()),
+        Paint::Names(colours, names) => {
+            painter.points(colours, names.len(), look.alone.get(), &picked, pale);
+        }
+        Paint::Scale(steps, _) => painter.scale(steps, &picked, pale),
+    }
+    if let Some(triplet) = triplet {
+        painter.triplet(map, mix, triplet);
     }
     if let Some(chosen) = chosen {
         painter.neighbours(&map.places, chosen, state.neighbours.read().as_ref());

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use nearfar::{
-    Baseline, Checkpoint, Columns, CompareConfig, CompareForecast, CompareReport, Compared, Cure,
-    DataReport, DeviceInfo, EngineKind, Error, Evaluation, FullEvaluation, HardestTriplets,
-    MemoryAge, MemoryReport, Missing, Neighbourhood, Origin, PairHistogram, Piece, Reason, RowsOf,
-    RowsToCheck, Scores, SelfTest, Side, StepReport, TableColumn, ThresholdReport, TrainConfig,
-    VectorSizes, Warning, Working,
+    AnchorAsked, Baseline, Checkpoint, Columns, CompareConfig, CompareForecast, CompareReport,
+    Compared, Cure, DataReport, DeviceInfo, EngineKind, Error, Evaluation, FullEvaluation,
+    MemoryAge, MemoryReport, Missing, Neighbourhood, OneAnchor, Origin, PairHistogram, Pictures,
+    Piece, Reason, RowsOf, RowsToCheck, Scores, SelfTest, Side, StepReport, TableColumn,
+    ThresholdReport, TrainConfig, VectorSizes, Warning, Working,
 };
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +76,8 @@ pub(crate) enum Command {
         /// The row's number in the data.
         row: u32,
     },
+    /// Looks at an anchor of the last step, after the slice of work under way.
+    Anchor(AnchorAsked),
     /// Places the rows of the map by UMAP, while no step is taken.
     PlaceByUmap,
     /// Stops placing rows by UMAP; does nothing if none are being placed.
@@ -210,8 +212,6 @@ pub(crate) enum Event {
         took_ms: f64,
         /// Similarities of the pairs of the last step.
         pairs: Option<PairHistogram>,
-        /// Hardest triplets of the last step, if they were picked: that never takes more than a small part of the time.
-        hardest: Option<HardestTriplets>,
         /// Age of the references of the last step.
         age: MemoryAge,
         /// Warnings of the run so far.
@@ -249,6 +249,8 @@ pub(crate) enum Event {
     NotPlaced(String),
     /// The rows nearest to the one that was asked for. A row that is no longer on the map gets no answer.
     Neighbours(Box<Neighbourhood>),
+    /// The anchor that was asked for, or why it cannot be looked at; `None` before the first step here.
+    Anchor(Result<Option<Box<LookedAt>>, String>),
     /// Answers [`Command::About`].
     About {
         /// Names of rows; empty where a row has none.
@@ -363,6 +365,16 @@ pub(crate) enum Event {
     NotSaved(Option<String>),
     /// A notice, in a sentence.
     Said(String),
+}
+
+/// An anchor of the last step, with what is shown of it elsewhere than on its line of similarities.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LookedAt {
+    pub(crate) seen: OneAnchor,
+    /// Rows of its heaviest triplets, before and after the step, with their places on the plane of the map.
+    pub(crate) on_map: Vec<(u32, [f32; 2])>,
+    /// Rows that are shown, and their pictures, if they are pictures.
+    pub(crate) pictures: Option<(Vec<u32>, Pictures)>,
 }
 
 /// A row, and its cells by column.

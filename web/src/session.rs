@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint16Array, Uint32Array};
 use leptos::prelude::*;
-use nearfar::{EngineKind, Pictures, STREAM_FROM_BYTES, TrainConfig};
+use nearfar::{AnchorAsked, EngineKind, Pictures, STREAM_FROM_BYTES, TrainConfig};
 use wasm_bindgen::prelude::*;
 use web_sys::{File, HtmlLinkElement, MessageEvent, Worker, WorkerOptions, WorkerType};
 
@@ -288,6 +288,23 @@ impl Session {
         }
     }
 
+    /// Asks for an anchor of the last step, by its place in the batch, and for the triplets of one of its positives; the worker
+    /// chooses where these are `None`. Nothing is asked while steps are taken, or nobody looks.
+    pub(crate) fn look_at_anchor(&self, anchor: Option<usize>, positive: Option<u32>) {
+        let shown = self.state.anchor;
+        if shown.open.get_untracked() && untrack(|| self.state.stands_still()) {
+            let alone = shown.alone.get_untracked();
+            let most = DOTS;
+            let asked = AnchorAsked {
+                anchor,
+                positive,
+                alone,
+                most,
+            };
+            self.send(&Command::Anchor(asked), &[]);
+        }
+    }
+
     /// Asks for the names of rows, if they have any.
     pub(crate) fn ask_names(&self, rows: Vec<u32>) {
         let rows = self.state.names.unknown(rows);
@@ -360,12 +377,24 @@ impl Session {
         }
     }
 
-    /// Starts a run if one can start.
+    /// Takes the first step of a run with other settings, in place of the run that waits.
+    pub(crate) fn step_with(&self, sets: &[String]) {
+        let (config, problems) = self.state.config.get_untracked().with_sets(sets);
+        match problems.first() {
+            Some(problem) => self.state.say_of_setting(problem.to_string()),
+            None => {
+                self.state.config.set(config.clone());
+                self.start(config, Some(1));
+            }
+        }
+    }
+
+    /// Starts a run if one can start, or waits.
     fn start(&self, config: TrainConfig, steps: Option<u64>) {
         if untrack(|| self.state.is_imagined()) {
             return self.state.say(ONLY_IMAGINED.to_owned());
         }
-        if untrack(|| self.state.can_start()) {
+        if untrack(|| self.state.can_step()) {
             self.state.leave_kept_run();
             self.state.forgive();
             self.state.notice.set(None);
@@ -445,6 +474,10 @@ impl Session {
             Event::Neighbours(found) => {
                 self.ask_names(found.neighbours.iter().map(|near| near.row).collect());
             }
+            Event::Anchor(Ok(Some(looked))) => {
+                let listed = looked.seen.listed.iter().map(|other| other.row);
+                self.ask_names(looked.seen.batch.iter().copied().chain(listed).collect());
+            }
             Event::RowsToCheck(check) => {
                 let listed = check.suspects.iter().take(LISTED);
                 self.ask_names(listed.map(|suspect| suspect.row).collect());
@@ -478,6 +511,9 @@ impl Session {
 
 /// Most rows to check that are listed; the file has all.
 pub(crate) const LISTED: usize = 50;
+
+/// Most references of an anchor that are drawn.
+const DOTS: usize = 160;
 
 /// Message if a run on imagined data is asked for.
 pub(crate) const ONLY_IMAGINED: &str =

@@ -129,10 +129,6 @@ impl Frame {
 
 /// Positions of the rows, from -1 to 1: by their features at `mix` 0, by their embeddings at 1, and between them on the way.
 pub(super) fn places(places: &Places, mix: f64) -> impl Iterator<Item = (f64, f64)> {
-    let most = |points: &[[f32; 2]]| {
-        let values = points.iter().flatten();
-        f64::from(values.fold(1e-6f32, |most, value| most.max(value.abs())))
-    };
     let (before, after) = (
         (1.0 - mix) / most(&places.before),
         mix / most(&places.points),
@@ -143,6 +139,12 @@ pub(super) fn places(places: &Places, mix: f64) -> impl Iterator<Item = (f64, f6
             [0, 1].map(|axis| before * f64::from(from[axis]) + after * f64::from(to[axis]));
         (x, y)
     })
+}
+
+/// The largest coordinate of these points.
+fn most(points: &[[f32; 2]]) -> f64 {
+    let values = points.iter().flatten();
+    f64::from(values.fold(1e-6f32, |most, value| most.max(value.abs())))
 }
 
 /// The colour of a class as CSS, for `style`.
@@ -346,6 +348,40 @@ impl Painter {
         self.ring(chosen, 7.5);
     }
 
+    /// Joins the rows of a triplet: the anchor with the positive by a solid line, with the negative by a dashed one. A row that is not
+    /// one of the map's stands where its embedding lies on the plane of principal components.
+    pub(super) fn triplet(&self, map: &MapData, mix: f64, triplet: [(u32, Option<[f32; 2]>); 3]) {
+        let by_embeddings = mix == 1.0 && map.by_umap.is_none();
+        let scale = most(&map.places.points);
+        let [anchor, positive, negative] = triplet.map(|(row, place)| {
+            let own = map.places.of(row).map(|place| self.at(place));
+            let placed = place.filter(|_| by_embeddings).map(|point| {
+                let [x, y] = point.map(|value| f64::from(value) / scale);
+                self.frame.place((x, y))
+            });
+            own.or(placed)
+        });
+        for (other, color, dash) in [(positive, "positive", 0.0), (negative, "negative", 5.0)] {
+            self.pen(color, 2.0);
+            self.dash(dash);
+            if let (Some(from), Some(to)) = (anchor, other) {
+                self.line(from, to);
+            }
+            self.dash(0.0);
+            self.circle(other, 5.0);
+        }
+        self.pen("ink", 2.5);
+        self.circle(anchor, 6.0);
+    }
+
+    /// A circle around a place of the canvas, if there is one.
+    fn circle(&self, at: Option<(f64, f64)>, radius: f64) {
+        let Some(at) = at else { return };
+        self.context.begin_path();
+        self.arc(at, self.ratio * radius);
+        self.context.stroke();
+    }
+
     fn at(&self, place: usize) -> (f64, f64) {
         self.frame.place(self.points[place])
     }
@@ -357,9 +393,7 @@ impl Painter {
     }
 
     fn ring(&self, place: usize, radius: f64) {
-        self.context.begin_path();
-        self.arc(self.at(place), self.ratio * radius);
-        self.context.stroke();
+        self.circle(Some(self.at(place)), radius);
     }
 
     fn cross(&self, place: usize, reach: f64) {

@@ -1,10 +1,10 @@
 //! [`State`]: everything the page shows, as signals named once.
 
+pub(crate) mod anchor;
 mod aside;
 mod compare;
 mod curves;
 mod events;
-pub(crate) mod hardest;
 mod lens;
 mod map;
 mod names;
@@ -23,6 +23,7 @@ use crate::protocol::{
 };
 use crate::words::grouped;
 
+use anchor::Anchor;
 use aside::Aside;
 pub(crate) use compare::{ALL_RECIPES, Compare, RECIPES, VALUES};
 pub(crate) use curves::Curves;
@@ -155,8 +156,8 @@ pub(crate) struct State {
     pub(crate) evaluation: RwSignal<Option<FullEvaluation>>,
     /// State of the search for the run's threshold.
     pub(crate) threshold: RwSignal<threshold::Shown>,
-    /// The hardest triplets that were asked for.
-    pub(crate) hardest: RwSignal<Option<hardest::Shown>>,
+    /// The anchor of the last step that is looked at.
+    pub(crate) anchor: Anchor,
     pub(crate) error: RwSignal<Option<Problem>>,
     /// Notice in the banner, which is no error.
     pub(crate) notice: RwSignal<Option<String>>,
@@ -235,7 +236,7 @@ impl State {
             part: RwSignal::new(None),
             evaluation: RwSignal::new(None),
             threshold: RwSignal::new(threshold::Shown::Nothing),
-            hardest: RwSignal::new(None),
+            anchor: Anchor::new(),
             error: RwSignal::new(None),
             notice: RwSignal::new(None),
             question: RwSignal::new(None),
@@ -286,6 +287,11 @@ impl State {
         self.data.read().is_some()
             && self.no_engine.read().is_none()
             && matches!(self.phase.get(), Phase::Ready | Phase::Finished)
+    }
+
+    /// Tells if steps were taken and none is being taken.
+    pub(crate) fn stands_still(&self) -> bool {
+        matches!(self.phase.get(), Phase::Paused | Phase::Finished)
     }
 
     /// Tells if a single step can be taken.

@@ -224,6 +224,7 @@ impl Core {
             | Command::Resume { .. }
             | Command::Reset
             | Command::Undo) => self.obey_about_the_run(command, files).await,
+            Command::Anchor(asked) => self.look_at_anchor(&asked).await,
             Command::Neighbours { row } => self.look_around(row).await,
             Command::EvaluateAll => self.evaluating = self.run.is_some(),
             command @ (Command::FindThreshold { .. } | Command::ThresholdAt(_)) => {
