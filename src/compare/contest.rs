@@ -16,8 +16,9 @@ use crate::rules::samplers::Sampler;
 
 /// The most entries.
 const MOST_ENTRIES: usize = 256;
-/// The most seeds.
+/// The most seeds, and the most folds.
 const MOST_SEEDS: u64 = 100;
+const MOST_FOLDS: u64 = 20;
 /// Entries beside the recipe for such data, if nothing else is asked for: a memory, a class sampler, weighted pairs, and proxies.
 const DEFAULT_RECIPES: [&str; 4] = [
     "memory-triplet",
@@ -55,6 +56,8 @@ pub struct CompareConfig {
     pub sets: Vec<String>,
     /// Number of seeds that each entry is trained with: the seed of the settings, and those that follow it.
     pub seeds: u64,
+    /// Parts of all rows that are not tested, each of which is scored by heads that trained on the others; 0 scores the validation side.
+    pub folds: u64,
     /// Seconds that the comparison may take: it is then a search for the settings that do best within them and the budget. All recipes
     /// are tried if none is named, and the test side is not scored.
     pub seconds: Option<u64>,
@@ -68,6 +71,7 @@ impl Default for CompareConfig {
             preset: None,
             sets: Vec::new(),
             seeds: 3,
+            folds: 0,
             seconds: None,
         }
     }
@@ -216,6 +220,8 @@ pub struct Contest {
     /// Seeds of each entry; the data and its split are the same for all, by [`TrainConfig::data_seed`].
     pub seeds: Vec<u64>,
     pub(super) rungs: Vec<Rung>,
+    /// Number of folds; 0 if the validation side is scored.
+    pub(super) folds: usize,
     /// The search that it is, if its time is limited.
     pub(super) search: Option<Search>,
 }
@@ -259,6 +265,7 @@ impl Contest {
         }
         let mut contest = Self {
             rungs: Vec::new(),
+            folds: folds(asked)?,
             base,
             entries,
             seeds,
@@ -274,7 +281,10 @@ impl Contest {
             check_distinct(&contest.entries)?;
         }
         contest.rungs = rungs::of(contest.entries.len(), contest.seeds.len());
-        check_judged(dataset, &contest.base)?;
+        match contest.folds {
+            0 => check_judged(dataset, &contest.base)?,
+            _ => contest.fold_sides(dataset).map(drop)?,
+        }
         Ok(contest)
     }
 
@@ -287,6 +297,21 @@ impl Contest {
     pub(super) fn linear_head(&self) -> Option<usize> {
         let linear = linear(&self.base);
         self.entries.iter().position(|entry| entry.config == linear)
+    }
+}
+
+/// Number of folds, 0 for none.
+fn folds(asked: &CompareConfig) -> Result<usize> {
+    match asked.folds {
+        0 => Ok(0),
+        _ if asked.seconds.is_some() => Err(Error::Config(
+            "a search within some seconds ranks on the validation rows: leave the folds out"
+                .to_owned(),
+        )),
+        folds @ 2..=MOST_FOLDS => Ok(folds as usize),
+        folds => Err(Error::Config(format!(
+            "folds is {folds}: it must be between 2 and {MOST_FOLDS}, or 0 for the validation rows"
+        ))),
     }
 }
 

@@ -21,7 +21,10 @@ pub struct CompareReport {
     pub data_seed: u64,
     /// Seeds of each entry.
     pub seeds: Vec<u64>,
-    /// Validation rows that every entry is scored by.
+    /// Folds of the rows that are not tested; 0 if the validation side is scored.
+    #[serde(default)]
+    pub folds: u64,
+    /// Rows that every entry is scored by.
     pub queries: u64,
     /// Number of classes of the queries.
     pub classes: u64,
@@ -169,15 +172,24 @@ impl CompareReport {
             1 => "one seed".to_owned(),
             seeds => format!("{seeds} seeds"),
         };
-        let rows = match self.new_classes {
-            true => format!(
-                "{} rows of {} classes that were never trained on",
+        let rows = match (self.folds, self.new_classes) {
+            (0, true) => format!(
+                "on {} validation rows of {} classes that were never trained on",
                 self.queries, self.classes
             ),
-            false => format!("{} rows", self.queries),
+            (0, false) => format!("on {} validation rows", self.queries),
+            (folds, true) => format!(
+                "over all {} rows of {} classes that are not tested, each in one of {folds} folds, scored by heads that never \
+                 trained on its class",
+                self.queries, self.classes
+            ),
+            (folds, false) => format!(
+                "over all {} rows that are not tested, each in one of {folds} folds, scored by heads that trained on the others",
+                self.queries
+            ),
         };
         format!(
-            "Means over {seeds} on the validation side, {rows}; all intervals hold together. In {:.1} s, within {}.",
+            "Means over {seeds} {rows}. The intervals are 95 % for the whole table at once. In {:.1} s, within {}.",
             self.elapsed_ms / 1e3,
             Bytes(self.peak_bytes).rounded_up()
         )
@@ -204,7 +216,11 @@ impl CompareReport {
             standing(Standing::WithinNoise),
             standing(Standing::Unjudged),
         );
-        let name = &leader.name;
+        let (name, clear) = (&leader.name, standing(Standing::Clear));
+        let excluded = match clear.len() {
+            0 => String::new(),
+            _ => format!("Excluded, as clearly worse: {}. ", listed(&clear)),
+        };
         let outcome = if !unjudged.is_empty() {
             format!(
                 "{name} leads, and how surely cannot be said of {}: that takes two seeds or more, and two classes.",
@@ -213,8 +229,12 @@ impl CompareReport {
         } else if near.is_empty() {
             format!("{name} is clearly better than every other row.")
         } else {
+            let how = match self.folds {
+                0 => "folds of all rows that are not tested would tell more",
+                _ => "these rows cannot tell them apart, so take the one that suits you",
+            };
             format!(
-                "{name} leads, within noise of {}: more seeds or more validation rows would tell.",
+                "{excluded}Still open: {name} leads, within noise of {}; {how}.",
                 listed(&near)
             )
         };

@@ -160,6 +160,7 @@ impl Comparison {
         self.jobs = VecDeque::from([Job::Run {
             row: entry + 2,
             seed: 0,
+            fold: 0,
             steps: rungs::steps(full, PILOT * rung.share),
         }]);
     }
@@ -188,7 +189,7 @@ impl Comparison {
 
     /// Replaces the runs of the current rung, of which none has begun, by those of its size now.
     fn renew_rung(&mut self) {
-        self.jobs.retain(|job| matches!(job, Job::Baselines));
+        self.jobs.retain(|job| matches!(job, Job::Baselines { .. }));
         self.add_rung();
         let (runs, steps) = self.jobs.iter().fold((0, 0), |(runs, sum), job| match job {
             Job::Run { steps, .. } => (runs + 1, sum + steps),

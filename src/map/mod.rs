@@ -58,6 +58,21 @@ pub struct Pictures {
 }
 
 impl Pictures {
+    /// Pictures of these rows; `None` if the rows of the data are none.
+    ///
+    /// # Errors
+    /// As [`crate::RowSource::read`].
+    pub async fn of(dataset: &Dataset, rows: &[u32]) -> Result<Option<Self>> {
+        let Some(side) = dataset.picture_side() else {
+            return Ok(None);
+        };
+        let (mut values, shades) = (Vec::new(), Vec::new());
+        dataset.features.read(rows, &mut values).await?;
+        let mut pictures = Self { side, shades };
+        pictures.extend(&values);
+        Ok(Some(pictures))
+    }
+
     /// Adds rows of `side * side` values, as they are in the data.
     fn extend(&mut self, values: &[f32]) {
         self.shades

@@ -43,6 +43,9 @@ pub struct Suspect {
     pub neighbours: u32,
     /// Mean cosine similarity to the neighbours of the likely class.
     pub similarity: f64,
+    /// Neighbours of the likely class by the features alone, if these were looked at too.
+    #[serde(default)]
+    pub by_features: Option<u32>,
 }
 
 /// A class that is taken for another.
@@ -58,53 +61,62 @@ pub struct Confusion {
     pub of: u64,
 }
 
+/// Votes of a row's neighbours: of each class, their number and the sum of their similarities.
+type Votes<'a> = BTreeMap<&'a str, (u32, f64)>;
+
 impl RowsToCheck {
     /// Checks rows by their neighbours among themselves. `rows`: their numbers in the data; `labels`: their classes.
     ///
     /// # Panics
     /// If there are not as many labels and lists of neighbours as rows.
     pub fn new(rows: &[u32], labels: &[String], found: &Neighbors) -> Self {
+        Self::beside(rows, labels, found, None)
+    }
+
+    /// Checks rows as [`RowsToCheck::new`] does; a row is also listed if its neighbours by the features alone contradict its label.
+    pub(crate) fn beside(
+        rows: &[u32],
+        labels: &[String],
+        found: &Neighbors,
+        by_features: Option<&Neighbors>,
+    ) -> Self {
         assert_eq!(rows.len(), labels.len(), "a label a row");
         let k = found.k;
         assert_eq!(found.ids.len(), rows.len() * k, "neighbours of each row");
-        let similarities = found.similarities.chunks_exact(k);
-        let lists = found.ids.chunks_exact(k).zip(similarities);
         let mut suspects = Vec::new();
         let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
         let mut confused: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-        for ((row, class), (ids, similarities)) in rows.iter().zip(labels).zip(lists) {
+        for (place, (row, class)) in rows.iter().zip(labels).enumerate() {
             let class = class.as_str();
             *sizes.entry(class).or_default() += 1;
-            let of = |id: &u32| labels[*id as usize].as_str();
-            let nearest = of(&ids[0]);
+            let nearest = labels[found.ids[place * k] as usize].as_str();
             if nearest != class {
                 *confused.entry((class, nearest)).or_default() += 1;
             }
-            let mut votes: BTreeMap<&str, (u32, f64)> = BTreeMap::new();
-            for (id, similarity) in ids.iter().zip(similarities) {
-                let (count, sum) = votes.entry(of(id)).or_default();
-                *count += 1;
-                *sum += f64::from(*similarity);
-            }
-            let own = votes.get(class).map_or(0, |(count, _)| *count);
-            let others = votes.into_iter().filter(|(other, _)| *other != class);
-            let likely = others.max_by(|(_, a), (_, b)| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-            if let Some((likely, (votes, sum))) = likely
-                && f64::from(votes) >= AGREE * k as f64
-            {
+            let votes = votes(found, labels, place);
+            let of_features = by_features.map(|found| self::votes(found, labels, place));
+            let by_features = of_features
+                .as_ref()
+                .and_then(|votes| agreed(votes, class, k));
+            if let Some(likely) = agreed(&votes, class, k).or(by_features) {
+                let count =
+                    |votes: &Votes<'_>, class| votes.get(class).map_or(0, |(count, _)| *count);
+                let (agree, sum) = votes.get(likely).copied().unwrap_or_default();
                 suspects.push(Suspect {
                     row: *row,
                     class: class.to_owned(),
                     likely: likely.to_owned(),
-                    votes,
-                    own,
+                    votes: agree,
+                    own: count(&votes, class),
                     neighbours: k as u32,
-                    similarity: sum / f64::from(votes),
+                    similarity: sum / f64::from(agree.max(1)),
+                    by_features: of_features.as_ref().map(|votes| count(votes, likely)),
                 });
             }
         }
+        let sure = |suspect: &Suspect| suspect.votes + suspect.by_features.unwrap_or(0);
         order::sort_by(&mut suspects, |a, b| {
-            let surer = b.votes.cmp(&a.votes);
+            let surer = sure(b).cmp(&sure(a));
             let nearer = b.similarity.total_cmp(&a.similarity);
             surer.then(nearer).then(a.row.cmp(&b.row))
         });
@@ -123,6 +135,35 @@ impl RowsToCheck {
             confused,
         }
     }
+}
+
+impl Suspect {
+    /// Tells if a number of its neighbours is nearly all of them, so that they contradict its label.
+    pub fn is_clear(&self, votes: u32) -> bool {
+        f64::from(votes) >= AGREE * f64::from(self.neighbours)
+    }
+}
+
+fn votes<'a>(found: &Neighbors, labels: &'a [String], place: usize) -> Votes<'a> {
+    let mut votes = Votes::new();
+    let near = place * found.k..(place + 1) * found.k;
+    for (id, similarity) in found.ids[near.clone()]
+        .iter()
+        .zip(&found.similarities[near])
+    {
+        let (count, sum) = votes.entry(&labels[*id as usize]).or_default();
+        *count += 1;
+        *sum += f64::from(*similarity);
+    }
+    votes
+}
+
+/// The other class that nearly all of `k` neighbours are of.
+fn agreed<'a>(votes: &Votes<'a>, class: &str, k: usize) -> Option<&'a str> {
+    let others = votes.iter().filter(|(other, _)| **other != class);
+    let (likely, (count, _)) =
+        others.max_by(|(_, a), (_, b)| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)))?;
+    (f64::from(*count) >= AGREE * k as f64).then_some(*likely)
 }
 
 #[cfg(test)]
@@ -157,6 +198,29 @@ mod tests {
         };
         // Row 100's nearest is 101, row 101's is 100: only row 102 is nearest to another class.
         assert_eq!(check.confused, [confused("b", "a", 1, 4)]);
+    }
+
+    #[test]
+    fn a_row_that_the_features_alone_contradict_is_listed_after_those_that_both_do() {
+        let labels = ["a", "a", "b", "b", "b", "a"].map(str::to_owned);
+        let rows = [0, 1, 2, 3, 4, 5];
+        let by = |ids: [[u32; 2]; 6]| Neighbors {
+            k: 2,
+            ids: ids.concat(),
+            similarities: vec![0.5; 12],
+        };
+        // Row 2 by both, row 5 by the features alone.
+        let head = by([[1, 5], [0, 5], [0, 1], [4, 2], [3, 2], [0, 1]]);
+        let features = by([[1, 5], [0, 5], [0, 1], [4, 2], [3, 2], [3, 4]]);
+        let check = RowsToCheck::beside(&rows, &labels, &head, Some(&features));
+        let found: Vec<_> = check
+            .suspects
+            .iter()
+            .map(|of| (of.row, of.votes, of.by_features))
+            .collect();
+        assert_eq!(found, [(2, 2, Some(2)), (5, 0, Some(2))]);
+        assert!(check.suspects[0].is_clear(2) && !check.suspects[1].is_clear(0));
+        assert_eq!(RowsToCheck::new(&rows, &labels, &head).suspects.len(), 1);
     }
 
     #[test]

@@ -108,6 +108,7 @@ impl Session {
         self.state.reading.set(0);
         self.state.evaluating.set(None);
         self.state.threshold.set(Shown::Nothing);
+        self.state.checks.going.set(false);
         self.state.compare.now.set(None);
         self.state.stage.set(Phase::Dead);
     }
@@ -353,12 +354,16 @@ impl Session {
                 names,
                 picture_side,
             } => {
-                let pictures = picture_side.map(|side| Pictures {
-                    side,
-                    shades: Uint8Array::new(&parts.get(5)).to_vec(),
-                });
+                let pictures = pictures(picture_side, parts, 5);
                 self.state.take_map(side, names, pictures, places(parts));
                 self.look_around();
+            }
+            Event::RowsToCheck {
+                check,
+                picture_side,
+            } => {
+                self.state.working.set(String::new());
+                self.take_checked(check.map(|check| *check), pictures(picture_side, parts, 1));
             }
             Event::PlacedByUmap { epochs } => {
                 let placed = [1, 2].map(|part| points(parts, part));
@@ -374,7 +379,7 @@ impl Session {
             Event::NotOpened(message) => self.state.say(self.refused(message)),
             // A piece that was asked for outside the dialog.
             Event::NotTaken(message) if !self.state.take_home.is_open() => self.state.say(message),
-            event @ (Event::Pieces(_) | Event::Taken(_) | Event::NotTaken(_)) => {
+            event @ (Event::Pieces(..) | Event::Taken(_) | Event::NotTaken(_)) => {
                 self.state.take_home.apply(event, parts);
             }
             event => {
@@ -391,10 +396,6 @@ impl Session {
             Event::FoundName(found) => self.take_found(*found),
             Event::Neighbours(found) => {
                 self.ask_names(found.neighbours.iter().map(|near| near.row).collect());
-            }
-            Event::RowsToCheck(check) => {
-                let listed = check.suspects.iter().take(LISTED);
-                self.ask_names(listed.map(|suspect| suspect.row).collect());
             }
             _ => {}
         }
@@ -423,9 +424,6 @@ impl Session {
     }
 }
 
-/// Most rows to check that are listed; the file has all.
-pub(crate) const LISTED: usize = 50;
-
 /// Message if a run on imagined data is asked for.
 pub(crate) const ONLY_IMAGINED: &str =
     "There are no rows yet, only their number: choose a sample, or drop a table, to run.";
@@ -444,6 +442,15 @@ fn places(parts: &Array) -> Places {
         classes: Uint16Array::new(&parts.get(2)).to_vec(),
         rows: Uint32Array::new(&parts.get(3)).to_vec(),
     }
+}
+
+/// Reads a part of a message as pictures of this side, if rows are pictures.
+fn pictures(side: Option<usize>, parts: &Array, part: u32) -> Option<Pictures> {
+    let shades = || Uint8Array::new(&parts.get(part)).to_vec();
+    side.map(|side| Pictures {
+        side,
+        shades: shades(),
+    })
 }
 
 /// Reads a part of a message as pairs of numbers.

@@ -10,7 +10,7 @@ use super::sizes::Sizes;
 use crate::base::error::{Error, Result};
 use crate::base::forecast::{Forecast, MiningMethod, Rate};
 use crate::base::plan::{MemoryPlan, Room};
-use crate::data::{Dataset, Labelled, Side};
+use crate::data::{Dataset, Labelled, Side, Sides};
 use crate::engine::Engine;
 use crate::model::proxies::MOST_PROXIES;
 use crate::rules::config::TrainConfig;
@@ -139,7 +139,25 @@ impl Trainer {
         rate: &Rate,
         part: Part,
     ) -> Result<Forecast> {
-        let setup = Setup::new(dataset, config)?;
+        Self::plan_on(room, dataset, config, rate, part, None)
+    }
+
+    /// Forecasts as [`Trainer::plan_part`], on these sides if there are any, whatever the settings say of the split.
+    ///
+    /// # Errors
+    /// As [`Trainer::plan`].
+    pub(crate) fn plan_on(
+        room: &Room,
+        dataset: &Dataset,
+        config: &TrainConfig,
+        rate: &Rate,
+        part: Part,
+        sides: Option<&Sides>,
+    ) -> Result<Forecast> {
+        let setup = match sides {
+            Some(sides) => Setup::on(dataset, config, sides.clone())?,
+            None => Setup::new(dataset, config)?,
+        };
         let Fit {
             sizes,
             plan,

@@ -3,26 +3,27 @@
 use js_sys::Uint8ClampedArray;
 use leptos::html::Canvas;
 use leptos::prelude::*;
+use nearfar::Pictures;
 use wasm_bindgen::JsCast as _;
 use web_sys::{CanvasRenderingContext2d, ImageData};
 
 use crate::state::State;
 
-/// The picture of a row, dark on light; nothing if the rows of the map are no pictures, or the row is not on it.
+/// The picture of a row, dark on light; nothing if rows are no pictures, or the row is neither on the map nor among those to check.
 #[component]
 pub(crate) fn Picture(state: State, row: u32) -> impl IntoView {
     let canvas = NodeRef::<Canvas>::new();
-    let shown = state.map.with_untracked(|map| {
+    let of_map = state.map.with_untracked(|map| {
         let map = map.as_ref()?;
-        let pictures = map.pictures.as_ref()?;
-        let pixels = pictures.side * pictures.side;
-        let shades = pictures
-            .shades
-            .chunks_exact(pixels)
-            .nth(map.places.of(row)?)?;
+        let Pictures { side, shades } = map.pictures.as_ref()?;
+        let mut shades = shades.chunks_exact(side * side);
+        Some((*side, shades.nth(map.places.of(row)?)?.to_vec()))
+    });
+    let shown = of_map.or_else(|| state.checks.picture(row));
+    let shown = shown.map(|(side, shades)| {
         let rgba = |shade: &u8| [255 - shade, 255 - shade, 255 - shade, 255];
         let rgba: Vec<u8> = shades.iter().flat_map(rgba).collect();
-        Some((pictures.side as u32, rgba))
+        (side as u32, rgba)
     });
     shown.map(|(side, rgba)| {
         Effect::new(move |_| {

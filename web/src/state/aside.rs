@@ -84,7 +84,7 @@ impl State {
         self.evaluation.set(None);
         self.threshold.set(threshold::Shown::Nothing);
         self.hardest.set(None);
-        self.to_check.set(None);
+        self.checks.clear();
         self.unsaved.set(None);
         self.map.set(self.raw_map.get_untracked());
         self.chosen.set(None);

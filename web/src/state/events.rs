@@ -53,14 +53,15 @@ impl State {
             | Event::Refused { .. }
             | Event::Map { .. }
             | Event::Kept { .. }
-            | Event::Pieces(_)
+            | Event::Pieces(..)
             | Event::Taken(_)
             | Event::NotTaken(_)
+            | Event::RowsToCheck { .. }
             | Event::PlacedByUmap { .. }
             | Event::NotPlaced(_) => {
                 unreachable!("the session takes what it asked for, and what comes with arrays")
             }
-            event @ (Event::ComparisonForecast(_)
+            event @ (Event::ComparisonForecast(..)
             | Event::Comparing(_)
             | Event::Compared { .. }
             | Event::NotCompared(_)) => {
@@ -88,7 +89,6 @@ impl State {
                     .for_each(|it| self.evaluation.set(Some(*it)));
             }
             Event::About { names, cells } => self.names.take(names, cells),
-            Event::RowsToCheck(check) => self.to_check.set(Some(*check)),
             Event::Threshold(found) => self.threshold.set(threshold::Shown::of(found)),
             Event::CanGoOn(offers, own) => self.take_offers(offers, own),
             Event::NotSaved(why) => self.unsaved.set(why),
@@ -132,6 +132,7 @@ impl State {
         self.say(message);
         self.can_evaluate.set(None);
         self.evaluating.set(None);
+        self.checks.going.set(false);
         self.threshold.set(threshold::Shown::Nothing);
         self.stage.set(Phase::Ready);
     }

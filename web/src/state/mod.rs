@@ -1,6 +1,7 @@
 //! [`State`]: everything the page shows, as signals named once.
 
 mod aside;
+mod checks;
 mod compare;
 mod curves;
 mod events;
@@ -13,7 +14,7 @@ mod take_home;
 pub(crate) mod threshold;
 
 use leptos::prelude::*;
-use nearfar::{Bytes, Cure, FullEvaluation, Missing, Neighbourhood, RowsToCheck, TrainConfig};
+use nearfar::{Bytes, Cure, FullEvaluation, Missing, Neighbourhood, TrainConfig};
 
 use crate::lesson::Lesson;
 use crate::protocol::{
@@ -22,7 +23,8 @@ use crate::protocol::{
 use crate::words::grouped;
 
 use aside::Aside;
-pub(crate) use compare::{ALL_RECIPES, Compare, RECIPES, VALUES};
+pub(crate) use checks::Checks;
+pub(crate) use compare::{ALL_RECIPES, Compare, RECIPES, VALUES, Varied};
 pub(crate) use curves::Curves;
 pub(crate) use lens::Lens;
 pub(crate) use map::{MapData, Places};
@@ -163,8 +165,8 @@ pub(crate) struct State {
     pub(crate) unsaved: RwSignal<Option<String>>,
     /// State that the last reset cleared.
     pub(crate) aside: RwSignal<Option<Aside>>,
-    /// The rows to check that were found last.
-    pub(crate) to_check: RwSignal<Option<RowsToCheck>>,
+    /// The rows to check.
+    pub(crate) checks: Checks,
     /// The dialog of the pieces that can be exported.
     pub(crate) take_home: TakeHome,
     /// View that is shown.
@@ -235,7 +237,7 @@ impl State {
             stopped: RwSignal::new(Vec::new()),
             unsaved: RwSignal::new(None),
             aside: RwSignal::new(None),
-            to_check: RwSignal::new(None),
+            checks: Checks::default(),
             take_home: TakeHome::default(),
             view: RwSignal::new(View::default()),
             compare,
