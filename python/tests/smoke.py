@@ -10,6 +10,10 @@ import numpy as np
 
 import nearfar
 
+folder = str(Path(__file__).resolve().parents[2]).encode()
+for file in importlib.metadata.files("nearfar"):
+    # pip writes where it took the wheel from.
+    assert file.name == "direct_url.json" or folder not in file.locate().read_bytes(), f"{file} names the folder that it was built in"
 assert "site-packages" in nearfar.__file__, f"{nearfar.__file__} is no installed wheel"
 for other in ("torch", "sklearn", "pytorch_metric_learning"):
     assert importlib.util.find_spec(other) is None, f"{other} is installed here: NumPy alone should be"

@@ -18,7 +18,7 @@ import nearfar
 TEMPLATE = Path(__file__).parents[2] / "src/take_home/train.py"
 #: What the run of this test had; of a gap that is not here, nothing.
 GAPS = {
-    "DATA": '"rows.npz"', "LABELS": '"y"', "HIDDEN": "[]", "EMBEDDING": "8", "DROPOUT": "0.0", "SEED": "0", "STEPS": "4", "BATCH": "32",
+    "DATA": '"rows.npz"', "LABELS": '"y"', "HIDDEN": "[]", "EMBEDDING": "8", "DROPOUT": "0.0", "SIZES": "[(8, 1.0)]", "SEED": "0", "STEPS": "4", "BATCH": "32",
     "LR": "0.01", "LOSS_GROUP": "{}", "CLIP": "0.0", "MEMORY": "0", "MEMORY_START": "0", "LEFT_OUT": "[]", "ACTIVATION": "ReLU",
     "MEMORY_IS_HALF": "False", "FEATURES_ARE_HALF": "False", "CENTER_GRADIENT": "False", "FROM_LDA": "False", "MISSING": '"refuse"',
     "LOSS": "losses.TripletMarginLoss(margin=0.2)", "OPTIMIZER": "torch.optim.Adam(groups)",

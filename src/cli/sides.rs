@@ -2,14 +2,9 @@
 
 use std::path::Path;
 
-use nearfar::{
-    Columns, Dataset, Embedder, Embeddings, Engine, Error, Head, Result, Results, RowsOf, SideRows,
-};
+use nearfar::{Columns, Dataset, Embedder, Engine, Error, Result, Results, RowsOf, SideRows};
 
 use super::files;
-
-/// Rows that are read and embedded at once.
-const CHUNK_ROWS: usize = 4096;
 
 /// The data of a run: the data that was given, or the built-in sample of the run. `side` is named in the refusal.
 ///
@@ -79,31 +74,10 @@ pub(super) fn check(results: &Results, run: &Path, or: &str) -> Result<()> {
     )))
 }
 
-/// Embeds rows by a head.
-///
-/// # Errors
-/// As [`Embedder::new`] and [`Embedder::embed`].
-pub(super) async fn through(
-    head: &Head,
-    rows: &[u32],
-    dataset: &Dataset,
-    engine: &Engine,
-) -> Result<Embeddings> {
-    let mut embedder = Embedder::new(engine.clone(), &head.layers).await?;
-    let mut values = Vec::new();
-    for chunk in rows.chunks(CHUNK_ROWS) {
-        let mut features = Vec::new();
-        dataset.features.read(chunk, &mut features).await?;
-        values.extend(embedder.embed(&features).await?.values);
-    }
-    let dim = head.dimensions();
-    Ok(Embeddings { values, dim })
-}
-
 /// Embeds the rows of a side by the head.
 ///
 /// # Errors
-/// As [`through`].
+/// As [`Embedder::new`] and [`Embedder::embed_rows`].
 pub(super) async fn embed(
     results: &Results,
     dataset: &Dataset,
@@ -111,7 +85,8 @@ pub(super) async fn embed(
     side: RowsOf,
 ) -> Result<SideRows> {
     let rows = results.rows_of(side, dataset.rows());
-    let embeddings = through(&results.head, &rows, dataset, engine).await?;
+    let mut embedder = Embedder::new(engine.clone(), &results.head.layers).await?;
+    let embeddings = embedder.embed_rows(&dataset.features, &rows).await?;
     let name = |row: &u32| dataset.class_names[dataset.labels[*row as usize] as usize].clone();
     Ok(SideRows {
         of: side,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use nearfar::{
-    Bytes, Dataset, Engine, Error, Forecast, Rate, Result, Results, Room, RowSource, Rows, RowsOf,
+    Bytes, Dataset, Error, Forecast, Rate, Result, Results, Room, RowSource, Rows, RowsOf,
     VectorSizes, plan_vector_sizes, vector_sizes,
 };
 
@@ -71,7 +71,7 @@ Examples:
   nearfar sizes --embeddings vectors.npy --labels classes.csv
   nearfar sizes --model run --data flowers.csv";
 
-/// Rows whose sizes are measured, with their name.
+/// Rows of files whose sizes are measured, with their name.
 struct Table {
     name: String,
     rows: RowSource,
@@ -105,21 +105,24 @@ impl Sizes {
         let stored = saved.is_none().then(|| self.stored()).transpose()?;
         let engine = self.common.open(Common::default_budget())?;
         let started = std::time::Instant::now();
-        let tables = match (stored, &saved) {
-            (Some(stored), _) => vec![stored],
-            (None, Some((results, dataset))) => of_run(results, dataset, &engine).await?,
+        let mut bar = None;
+        let heard = |done, all| {
+            let bar = bar.get_or_insert_with(|| progress::Progress::new(all, "sizes"));
+            bar.set(done);
+        };
+        let found = match (stored, &saved) {
+            (Some(Table { name, rows, labels }), _) => {
+                let (rows, labels) = (&rows, &labels[..]);
+                let sizes = vector_sizes(&engine, Rows { rows, labels }, self.rows, 0, heard);
+                vec![(name, sizes.await?)]
+            }
+            (None, Some((results, dataset))) => {
+                let sizes = results.vector_sizes(dataset, &engine, self.rows, heard);
+                sizes.await?
+            }
             (None, None) => unreachable!("rows are stored or of a run"),
         };
-        let mut found = Vec::new();
-        for Table { name, rows, labels } in &tables {
-            let all = VectorSizes::tried(rows.dim()).len() as u64;
-            let bar = progress::Progress::new(all, "sizes");
-            let heard = |done, _| bar.set(done);
-            let rows = Rows { rows, labels };
-            found.push((
-                name,
-                vector_sizes(&engine, rows, self.rows, 0, heard).await?,
-            ));
+        if let Some(bar) = bar {
             bar.finish();
         }
         let elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
@@ -176,30 +179,6 @@ impl Sizes {
 fn names(dataset: &Dataset, rows: &[u32]) -> Vec<String> {
     let name = |row: &u32| dataset.class_names[dataset.labels[*row as usize] as usize].clone();
     rows.iter().map(name).collect()
-}
-
-/// The test rows of a run: as they are, through its linear map if there is one, and through its head.
-async fn of_run(results: &Results, dataset: &Dataset, engine: &Engine) -> Result<Vec<Table>> {
-    let rows = results.rows_of(RowsOf::Test, dataset.rows());
-    let table = |name: &str, values, dim| Table {
-        name: name.to_owned(),
-        rows: RowSource::Memory { values, dim },
-        labels: names(dataset, &rows),
-    };
-    let mut raw = Vec::new();
-    dataset.features.read(&rows, &mut raw).await?;
-    let mut tables = vec![table("raw features", raw, dataset.features.dim())];
-    let maps = [
-        ("linear map", results.linear.as_ref()),
-        ("head", Some(&results.head)),
-    ];
-    for (name, map) in maps {
-        if let Some(map) = map {
-            let through = sides::through(map, &rows, dataset, engine).await?;
-            tables.push(table(name, through.values, through.dim));
-        }
-    }
-    Ok(tables)
 }
 
 fn print(name: &str, sizes: &VectorSizes) {

@@ -8,8 +8,10 @@ use crate::base::error::Result;
 use crate::base::forecast::{Forecast, Rate};
 use crate::base::memory::reserve;
 use crate::base::plan::Room;
-use crate::data::RowSource;
+use crate::data::{Dataset, RowSource};
 use crate::engine::Engine;
+use crate::model::embedder::Embedder;
+use crate::model::layer_weights::LayerWeights;
 use crate::search::evaluation::{EvaluationSpec, evaluate_each};
 use crate::search::metrics::{Judged, QueryScore};
 use crate::search::rows::{Rows, choose};
@@ -272,6 +274,59 @@ pub async fn vector_sizes(
         advised: keeping.min_by_key(smallest).unwrap_or(0),
         sizes,
     })
+}
+
+/// [`vector_sizes`] of rows of a dataset: as they are, and through each of these networks, by name. `progress` hears of all tables
+/// together.
+///
+/// # Errors
+/// As [`vector_sizes`], [`Embedder::new`] and [`Embedder::embed`].
+pub(crate) async fn through(
+    engine: &Engine,
+    dataset: &Dataset,
+    rows: &[u32],
+    networks: &[(&str, &[LayerWeights])],
+    most: usize,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<Vec<(String, VectorSizes)>> {
+    let name = |row: &u32| dataset.class_names[dataset.labels[*row as usize] as usize].clone();
+    let labels: Vec<String> = rows.iter().map(name).collect();
+    let own = ("raw features", None);
+    let networks = networks.iter().map(|(name, layers)| (*name, Some(*layers)));
+    let tables: Vec<_> = std::iter::once(own).chain(networks).collect();
+    let dim = |layers: &Option<&[LayerWeights]>| {
+        let last = layers.and_then(<[_]>::last);
+        last.map_or(dataset.features.dim(), |last| last.shape[0])
+    };
+    let tried = |(_, layers): &(&str, Option<&[LayerWeights]>)| {
+        VectorSizes::tried(dim(layers)).len() as u64
+    };
+    let all: u64 = tables.iter().map(tried).sum();
+    let (mut found, mut before) = (Vec::new(), 0);
+    for table in tables {
+        let (name, layers) = table;
+        let mut values = Vec::new();
+        match layers {
+            None => dataset.features.read(rows, &mut values).await?,
+            Some(layers) => {
+                let mut embedder = Embedder::new(engine.clone(), layers).await?;
+                values = embedder.embed_rows(&dataset.features, rows).await?.values;
+            }
+        }
+        let rows = RowSource::Memory {
+            values,
+            dim: dim(&layers),
+        };
+        let rows = Rows {
+            rows: &rows,
+            labels: &labels,
+        };
+        let heard = |done, _| progress(before + done, all);
+        let sizes = vector_sizes(engine, rows, most, 0, heard).await?;
+        found.push((name.to_owned(), sizes));
+        before += tried(&table);
+    }
+    Ok(found)
 }
 
 impl Judged {

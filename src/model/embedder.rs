@@ -6,6 +6,7 @@ use crate::base::ledger::Purpose;
 use crate::base::memory::reserve;
 use crate::base::plan::{MemoryPlan, Room};
 use crate::cpu::Norm;
+use crate::data::RowSource;
 use crate::engine::{DeviceVec, Engine};
 use crate::kernels::{self, normalize, stride};
 use crate::model::activations::Tile;
@@ -18,6 +19,8 @@ use crate::model::unit_rows::TILE_ROWS;
 use crate::rules::config::Layers;
 
 const ADVICE: &str = "raise the budget";
+/// Rows of a table that are read at once.
+const READ_ROWS: usize = 4096;
 const PARAMETERS: &str = "embed.parameters";
 const ACTIVATIONS: [&str; 8] = [
     "embed.batch",
@@ -192,6 +195,22 @@ impl Embedder {
                 values.extend(&row[..dim]);
             }
             self.engine.breathe().await?;
+        }
+        Ok(Embeddings { values, dim })
+    }
+
+    /// Embeds rows of a table, which are read some at a time.
+    ///
+    /// # Errors
+    /// As [`Embedder::embed`]; errors of reading.
+    pub async fn embed_rows(&mut self, features: &RowSource, rows: &[u32]) -> Result<Embeddings> {
+        let dim = self.model.embedding_size();
+        let (mut values, mut some) = (Vec::new(), Vec::new());
+        reserve(&mut values, (rows.len() * dim) as u64, "the embeddings")?;
+        for rows in rows.chunks(READ_ROWS) {
+            some.clear();
+            features.read(rows, &mut some).await?;
+            values.extend(self.embed(&some).await?.values);
         }
         Ok(Embeddings { values, dim })
     }

@@ -4,8 +4,10 @@ use super::head::Head;
 use super::{CHECKPOINT, RowsOf, SideRows, Taken, arrays, embeddings};
 use crate::base::error::{Error, Result};
 use crate::base::quote::said;
-use crate::data::NamedFile;
 use crate::data::npy;
+use crate::data::{Dataset, NamedFile};
+use crate::engine::Engine;
+use crate::judge::vector_sizes::{VectorSizes, through};
 use crate::model::embeddings::Embeddings;
 use crate::run::RunReport;
 
@@ -136,6 +138,27 @@ impl Results {
             results.rows = Some(results.test_rows(folder, matrix, &names)?);
         }
         Ok(results)
+    }
+
+    /// Scores vectors of every size of the test rows, which are read from the data of the run: of the rows as they are, through the
+    /// linear map if there is one, and through the head. The arguments are those of [`vector_sizes`](crate::vector_sizes).
+    ///
+    /// # Errors
+    /// As [`vector_sizes`](crate::vector_sizes), [`crate::Embedder::new`] and [`crate::Embedder::embed_rows`].
+    pub async fn vector_sizes(
+        &self,
+        dataset: &Dataset,
+        engine: &Engine,
+        most: usize,
+        progress: impl FnMut(u64, u64),
+    ) -> Result<Vec<(String, VectorSizes)>> {
+        let rows = self.rows_of(RowsOf::Test, dataset.rows());
+        let linear = self
+            .linear
+            .iter()
+            .map(|map| ("linear map", &map.layers[..]));
+        let networks: Vec<_> = linear.chain([("head", &self.head.layers[..])]).collect();
+        through(engine, dataset, &rows, &networks, most, progress).await
     }
 
     /// The test side, from its matrix and its labels.

@@ -55,6 +55,7 @@ pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
             "SKIP",
             literal(&(config.layers.skip && !config.hidden_layers.is_empty()).into()),
         ),
+        ("SIZES", sizes(config)),
         ("DROPOUT", python(config.dropout)),
         ("SEED", python(config.seed)),
         ("STEPS", python(config.steps)),
@@ -130,12 +131,22 @@ fn norm(norm: Norm) -> String {
     }
 }
 
+/// Sizes that embeddings are truncated to, each with the weight of its loss; the whole one alone without such a loss.
+fn sizes(config: &TrainConfig) -> String {
+    let levels = config.matryoshka.levels().into_iter();
+    let mut sizes: Vec<_> = levels.map(|level| (level.dim, level.weight)).collect();
+    if sizes.is_empty() {
+        sizes.push((config.embedding_size, 1.0));
+    }
+    python(sizes)
+}
+
 /// Refuses settings that PML has no counterpart for.
 pub(super) fn check(config: &TrainConfig) -> Result<()> {
-    if !config.matryoshka.dims.is_empty() {
+    if !config.matryoshka.dims.is_empty() && config.loss.learns_proxies() {
         return Err(Error::Config(
-            "torchrun: PML has no loss over truncated embeddings (matryoshka.dims): no script is written for this run; \
-             sentence-transformers has its MatryoshkaLoss"
+            "torchrun: PML's losses with proxies have none that are truncated with the embeddings (matryoshka.dims): no script is \
+             written for this run; train with a loss without proxies for one"
                 .to_owned(),
         ));
     }

@@ -11,6 +11,7 @@ use super::side_rows::{RowsOf, SideRows, is_sample};
 use crate::base::error::{Error, Result};
 use crate::cpu::Norm;
 use crate::engine::Engine;
+use crate::judge::vector_sizes::{VectorSizes, through};
 use crate::model::embeddings::Embeddings;
 use crate::model::layer_weights::{LayerWeights, NormWeights};
 use crate::rules::config::Layers;
@@ -120,6 +121,29 @@ impl Taken {
             neighbours: None,
         });
         Ok(())
+    }
+
+    /// Scores vectors of every size of the run's test rows, as [`Results::vector_sizes`](crate::Results::vector_sizes) does.
+    ///
+    /// # Errors
+    /// [`Error::Data`] without test rows; as [`Results::vector_sizes`](crate::Results::vector_sizes).
+    pub async fn vector_sizes(
+        &self,
+        run: &mut Run,
+        most: usize,
+        progress: impl FnMut(u64, u64),
+    ) -> Result<Vec<(String, VectorSizes)>> {
+        let engine = run.engine().clone();
+        let trainer = run.trainer();
+        let rows = RowsOf::Test.of(trainer.sides());
+        if rows.is_empty() {
+            let text = "the run has no test rows, and sizes are measured on such rows";
+            return Err(Error::Data(text.to_owned()));
+        }
+        let linear = self.linear.iter();
+        let linear = linear.map(|map| ("linear map", std::slice::from_ref(map)));
+        let networks: Vec<_> = linear.chain([("head", &self.layers[..])]).collect();
+        through(&engine, trainer.dataset(), &rows, &networks, most, progress).await
     }
 
     /// Text and arrays for [`Taken::unpack`].

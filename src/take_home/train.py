@@ -42,6 +42,8 @@ HIDDEN, EMBEDDING, DROPOUT = @HIDDEN@, @EMBEDDING@, @DROPOUT@
 # The norm of each hidden layer, before its activation.
 NORM = @NORM@
 SKIP = @SKIP@
+# Sizes that embeddings are truncated to, each with the weight of its loss; the loss is the sum of all (Matryoshka).
+SIZES = @SIZES@
 @EARLY_STOP@SEED, STEPS, BATCH = @SEED@, @STEPS@, @BATCH@
 # The learning rates of the head and, with what differs there, of the loss's own parameters; the most that all gradients together may measure.
 LR, LOSS_GROUP, CLIP = @LR@, @LOSS_GROUP@, @CLIP@
@@ -381,9 +383,9 @@ def main():
     classes, known = torch.unique(y[train.to(device)], return_inverse=True)
     plain, miner = make_loss(len(classes)).to(device), make_miner()
     remember = HalfMemory if MEMORY_IS_HALF else losses.CrossBatchMemory
-    memory = remember(plain, EMBEDDING, MEMORY, miner) if MEMORY else None
+    memories = [remember(plain, size, MEMORY, miner) for size, _ in SIZES] if MEMORY else []
     wrap = pml_dist.DistributedLossWrapper if WORLD > 1 else lambda loss: loss
-    alone, beside = wrap(plain), memory and wrap(memory)
+    alone, beside = wrap(plain), [wrap(memory) for memory in memories]
     mine = miner and (pml_dist.DistributedMinerWrapper(miner) if WORLD > 1 else miner)
     learned = list(plain.parameters())
     rates = [{"params": list(model.parameters()), "lr": LR}] + [{"params": learned, **LOSS_GROUP}] * bool(learned)
@@ -407,13 +409,16 @@ def main():
         rows = torch.as_tensor(next(draw))[RANK::WORLD]
         labels = known[rows.to(device)]
         embedded = embed(x[train[rows].to(device)], head)
-        remembers = memory is not None and step >= MEMORY_START
+        remembers = MEMORY and step >= MEMORY_START
         if remembers and CENTER_GRADIENT:
             embedded.register_hook(centred)
-        if remembers:
-            value = beside(embedded, labels)
-        else:
-            value = alone(embedded, labels, mine(embedded, labels) if mine else None)
+        value = 0
+        for at, (size, weight) in enumerate(SIZES):
+            unit = embedded if size == EMBEDDING else F.normalize(embedded[:, :size])
+            if remembers:
+                value += weight * beside[at](unit, labels)
+            else:
+                value += weight * alone(unit, labels, mine(unit, labels) if mine else None)
         optimizer.zero_grad()
         value.backward()
         for parameter in learned if WORLD > 1 else []:

@@ -47,6 +47,39 @@ test("what a run will take is said before it starts, and is what it holds", asyn
   }
 });
 
+test("vectors of every size are scored, the whole ones as the run's own test rows are", async () => {
+  await on("?engine=cpu#data=digits&steps=60", {}, async (page) => {
+    assert.ok(await page.find("measure-sizes").isHidden());
+    await page.click("run");
+    await page.status(/^Done/);
+    await page.click("measure-sizes");
+    const tables = page.find("sizes").locator("details");
+    await tables.nth(2).waitFor();
+    const read = await tables.evaluateAll((all) => all.map((table) => ({
+      name: table.querySelector("summary").textContent,
+      said: table.querySelector("p").textContent,
+      cells: [...table.querySelectorAll("tbody tr")].map((row) => [...row.cells].map((cell) => cell.innerText.trim() || cell.textContent)),
+      advised: table.querySelector(".advised").textContent,
+    })));
+    assert.deepEqual(read.map(({ name }) => name), ["Head", "Linear map", "Raw features"]);
+    // Of the page's own comparison: the head first, then the other two.
+    const own = await page.find("gains").locator("tbody").evaluate((body) => [...body.rows].map((row) => [...row.cells].map((cell) => cell.textContent)));
+    for (const [at, name] of ["This head", "A linear map", "The raw features"].entries()) {
+      const [, nearest, groups] = own.find(([row]) => row.startsWith(name.replace(/^(A|The) /, "")) || row.startsWith(name));
+      const [, whole] = read[at].cells[0];
+      assert.match(read[at].cells[0][0], /^64 numbers$/);
+      assert.ok(whole.startsWith(nearest) && whole.includes(groups), `${name}: ${whole}, expected ${nearest} and ${groups}`);
+      // 64, 32, 16 and 8 numbers, each in four formats.
+      assert.deepEqual(read[at].cells.map((row) => row.length), [5, 5, 5, 5]);
+      const score = read[at].said.match(/precision@1 ([\d.]+)/)?.[1] ?? nearest;
+      assert.ok(read[at].advised.startsWith(score), read[at].said);
+    }
+    await page.screenshot("sizes-light");
+    await page.click("reset");
+    assert.equal(await tables.count(), 0, "they were of that run");
+  });
+});
+
 test("every row is evaluated: validation while the run goes on, the test side when it is over", async () => {
   // So many steps that the run is still going on when the button is pressed.
   for (const [engine, steps] of [["gpu", 200], ["cpu", 800]]) {

@@ -71,6 +71,9 @@ SCRIPTS = {
                                                     "optimizer.weight_decay=0.001", "schedule=linear", "schedule.total_iters=20"],
     "triplets, AdamW, steps": ["m_per_class=4", "memory_size=0", "optimizer=adamw", "schedule=step", "schedule.step_size=50",
                                "schedule.gamma=0.5"],
+    "triplets, memory, three sizes": ["matryoshka.dims=[32,16,8]", "memory_size=64", "batch_size=16"],
+    "multi-similarity, two sizes, weighed": ["loss=multi-similarity", "miner=multi-similarity", "matryoshka.dims=[32,8]",
+                                             "matryoshka.weights=[1,0.5]", "m_per_class=4", "memory_size=0"],
     "soft-triple, weighed": ["loss=soft-triple", "miner=multi-similarity", "miner_weights=true"],
     # Batches that draw a row twice are compared by cosine: at distance 0 torch's distances are as rough as 3e-4.
     "contrastive, equal classes": ["loss=contrastive", "loss.pos_margin=1", "loss.neg_margin=0.5", "miner=none", "memory_size=256",

@@ -11,6 +11,7 @@ use crate::hardest::Hardest;
 use crate::plots::{LossPlot, MemoryPlot, MiningPlot, PrecisionPlot};
 use crate::session::Session;
 use crate::similarities::SimilarityPlot;
+use crate::sizes::Sizes;
 use crate::state::State;
 use crate::threshold::Threshold;
 
@@ -55,7 +56,7 @@ pub(crate) fn Diagnostics(state: State, session: Session) -> impl IntoView {
             {panel(0, view! { <PrecisionPlot state/> <LossPlot state/> }.into_any())}
             {panel(1, view! { <MiningPlot state/> <SimilarityPlot state/> <Hardest state/> }.into_any())}
             {panel(2, view! { <MemoryPlot state/> }.into_any())}
-            {panel(3, view! { <Gains state/> <EvaluateAll state session/> <Threshold state session/> }.into_any())}
+            {panel(3, view! { <Gains state/> <EvaluateAll state session/> <Threshold state session/> <Sizes state session/> }.into_any())}
             {panel(4, view! { <Checks state session/> }.into_any())}
         </section>
     }

@@ -47,6 +47,7 @@ mod runs;
 mod session;
 mod shelf;
 mod similarities;
+mod sizes;
 mod source;
 mod state;
 mod take_home;

@@ -8,7 +8,7 @@ use nearfar::{
     DataReport, DeviceInfo, EngineKind, Error, Evaluation, FullEvaluation, HardestTriplets,
     MemoryAge, MemoryReport, Missing, Neighbourhood, Origin, PairHistogram, Piece, Reason, RowsOf,
     RowsToCheck, Scores, SelfTest, Side, StepReport, TableColumn, ThresholdReport, TrainConfig,
-    Warning, Working,
+    VectorSizes, Warning, Working,
 };
 use serde::{Deserialize, Serialize};
 
@@ -157,6 +157,8 @@ pub(crate) enum Command {
     SaveSuspects(Box<RowsToCheck>),
     /// Makes a file of the rows that get another label.
     SaveChanges(Vec<(u32, String)>),
+    /// Scores vectors of every size of the test rows of the run that is over.
+    MeasureSizes,
     /// Stops the run and sets it aside: the next run or other data frees its memory.
     Reset,
     /// Takes back the run that was set aside: it waits, or is over as it was.
@@ -293,6 +295,8 @@ pub(crate) enum Event {
         /// Width and height of a picture in pixels, if the rows are pictures.
         picture_side: Option<usize>,
     },
+    /// Scores of vectors of every size: of the raw features, of the linear map if there is one, and of the head.
+    Sizes(Vec<(String, VectorSizes)>),
     /// A piece as a file of this name; beside it comes its content.
     Taken(String),
     /// A piece cannot be made, and why.

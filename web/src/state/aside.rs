@@ -85,6 +85,7 @@ impl State {
         self.threshold.set(threshold::Shown::Nothing);
         self.hardest.set(None);
         self.checks.clear();
+        self.sizes.set(Vec::new());
         self.unsaved.set(None);
         self.map.set(self.raw_map.get_untracked());
         self.chosen.set(None);

@@ -89,6 +89,7 @@ impl State {
                     .for_each(|it| self.evaluation.set(Some(*it)));
             }
             Event::About { names, cells } => self.names.take(names, cells),
+            Event::Sizes(sizes) => self.sizes.set(sizes),
             Event::Threshold(found) => self.threshold.set(threshold::Shown::of(found)),
             Event::CanGoOn(offers, own) => self.take_offers(offers, own),
             Event::NotSaved(why) => self.unsaved.set(why),

@@ -14,7 +14,7 @@ mod take_home;
 pub(crate) mod threshold;
 
 use leptos::prelude::*;
-use nearfar::{Bytes, Cure, FullEvaluation, Missing, Neighbourhood, TrainConfig};
+use nearfar::{Bytes, Cure, FullEvaluation, Missing, Neighbourhood, TrainConfig, VectorSizes};
 
 use crate::lesson::Lesson;
 use crate::protocol::{
@@ -167,6 +167,8 @@ pub(crate) struct State {
     pub(crate) aside: RwSignal<Option<Aside>>,
     /// The rows to check.
     pub(crate) checks: Checks,
+    /// Scores of vectors of every size, by the name of what made them; empty before they are measured.
+    pub(crate) sizes: RwSignal<Vec<(String, VectorSizes)>>,
     /// The dialog of the pieces that can be exported.
     pub(crate) take_home: TakeHome,
     /// View that is shown.
@@ -238,6 +240,7 @@ impl State {
             unsaved: RwSignal::new(None),
             aside: RwSignal::new(None),
             checks: Checks::default(),
+            sizes: RwSignal::new(Vec::new()),
             take_home: TakeHome::default(),
             view: RwSignal::new(View::default()),
             compare,

@@ -241,6 +241,7 @@ impl Core {
             Command::StopPlacing => self.placing = None,
             Command::FindRowsToCheck { side } => self.find_rows_to_check(Some(side)).await,
             Command::CheckEveryRow => self.find_rows_to_check(None).await,
+            Command::MeasureSizes => self.measure_sizes().await,
             Command::StopEvaluating => self.stop_evaluating(),
             command => self.obey_about_the_data(command, files).await,
         }

@@ -1,13 +1,16 @@
 //! Pieces of the run to take home, and the rows to check.
 
 use js_sys::Uint8Array;
-use nearfar::{Error, Origin, Pictures, Piece, Result, RowsOf, RowsToCheck, Run, Taken};
+use nearfar::{Error, Origin, Pictures, Piece, Result, RowsOf, RowsToCheck, Run, Taken, Working};
 
 use super::{Core, NO_RUN};
 use crate::protocol::{Event, LISTED};
 
 /// Parts of the rows, each of which a head did not train on, as every row is checked.
 const FOLDS: usize = 5;
+
+/// Test rows whose vectors are scored in every size, chosen if there are more; as `nearfar sizes` does.
+const MOST_ROWS: usize = 10_000;
 
 impl Core {
     /// Tells the page the sizes of the pieces that can be exported, with the code that uses them, between two slices of the run.
@@ -59,6 +62,30 @@ impl Core {
         };
         let shades = Uint8Array::from(&pictures.shades[..]).buffer();
         self.post(&event, &[shades.into()]);
+    }
+
+    /// Scores vectors of every size of the test rows.
+    pub(super) async fn measure_sizes(&mut self) {
+        let Some(mut run) = self.run.take() else {
+            return;
+        };
+        let tell = self.working();
+        let heard = |done, total| {
+            tell(Working {
+                what: "Scoring vectors of every size".to_owned(),
+                unit: "sizes".to_owned(),
+                done,
+                total,
+            });
+        };
+        let measured = async {
+            let taken = Taken::of(&mut run).await?;
+            taken.vector_sizes(&mut run, MOST_ROWS, heard).await
+        };
+        let measured = measured.await;
+        if let Some(sizes) = self.answered(run, measured) {
+            self.say(&Event::Sizes(sizes));
+        }
     }
 
     /// Makes a piece of the run, and hands it to the page.
