@@ -191,7 +191,7 @@ mod tests {
         ];
         let config = dataset
             .default_config()
-            .with_all(sets.iter())
+            .with_all(sets.map(str::to_owned).iter())
             .expect("sets");
         let by_folds =
             |folds| pollster::block_on(RowsToCheck::by_folds(&engine, &dataset, &config, folds));

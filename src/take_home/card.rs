@@ -326,7 +326,7 @@ mod tests {
             "- Nearfar: 0.1.0",
             "| miner.type\\_of\\_triplets | semihard |",
             "**Keep this head.",
-            "head = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))",
+            "head = torch.nn.Sequential(\n    torch.nn.Linear(3, 4), torch.nn.ReLU(),\n    torch.nn.Linear(4, 2),\n)",
             "- Data: &lt;script&gt;alert(1)&lt;script&gt;\\|\\*x\\*.csv",
         ] {
             assert!(text.contains(part), "{part}\n{text}");

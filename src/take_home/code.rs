@@ -43,7 +43,7 @@ fn rows_in(report: &RunReport) -> &'static str {
     match report.data.scaling {
         ScalingKind::None => "yours: float32, the columns in the order of the file",
         ScalingKind::Common | ScalingKind::Columns => {
-            "yours: float32, the columns in the order of the file, not scaled (the head does that)"
+            "yours: float32, the columns in the order of the file; the head scales them itself"
         }
     }
 }
@@ -73,7 +73,7 @@ fn modules(head: &Head) -> String {
         }
     };
     let modules: Vec<String> = head.layers.iter().map(module).collect();
-    modules.join(", ")
+    format!("\n    {},\n", modules.join(",\n    "))
 }
 
 /// The head in PyTorch, from its safetensors file.
@@ -109,7 +109,7 @@ fn in_pytorch(Results { head, report, .. }: &Results) -> String {
     format!(
         "{reads}import torch\nfrom safetensors.torch import load_file\n\n{class}head = {kind}({modules})\n{add}\
          head.load_state_dict(load_file(\"{HEAD}\"))\n{eval}\
-         rows = torch.rand(5, {inputs})  # {}\n\
+         # {}\nrows = torch.rand(5, {inputs})\n\
          {fills}with torch.no_grad():\n    embeddings = torch.nn.functional.normalize(head(rows))",
         rows_in(report)
     )
@@ -119,10 +119,10 @@ fn in_pytorch(Results { head, report, .. }: &Results) -> String {
 fn in_onnx(Results { head, report, .. }: &Results) -> String {
     format!(
         "import numpy as np\nimport onnxruntime\n\nsession = onnxruntime.InferenceSession(\"head.onnx\")\n\
-         rows = np.random.rand(5, {}).astype(\"float32\")  # {}\n\
+         # {}\nrows = np.random.rand(5, {}).astype(\"float32\")\n\
          [embeddings] = session.run([\"embeddings\"], {{\"features\": rows}})  # {} numbers a row, of length 1",
-        head.inputs(),
         rows_in(report),
+        head.inputs(),
         head.dimensions()
     )
 }
@@ -178,10 +178,10 @@ mod tests {
         let mut results = small();
         let [torch, onnx, other] = results.code();
         assert!(torch.2.contains(
-            "torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))"
+            "torch.nn.Sequential(\n    torch.nn.Linear(3, 4), torch.nn.ReLU(),\n    torch.nn.Linear(4, 2),\n)"
         ));
         assert!(torch.2.contains(
-            "rows = torch.rand(5, 3)  # yours: float32, the columns in the order of the file\n"
+            "# yours: float32, the columns in the order of the file\nrows = torch.rand(5, 3)\n"
         ));
         assert!(onnx.2.contains("rand(5, 3)") && onnx.2.contains("# 2 numbers a row"));
         assert_eq!(other.1, Piece::Csv);
@@ -190,7 +190,7 @@ mod tests {
         results.report.data.label_column = Some("cell_type".to_owned());
         results.report.data.scaling = ScalingKind::Common;
         let [torch, _, cells] = results.code();
-        assert!(torch.2.contains("not scaled (the head does that)"));
+        assert!(torch.2.contains("; the head scales them itself\n"));
         assert_eq!(cells.1, Piece::Npy);
         for line in [
             "adata = sc.read_h5ad(\"my \\\"cells\\\".h5ad\")\nadata.obsm[\"X_nearfar\"] = np.load(\"all_embeddings.npy\")\n",

@@ -137,7 +137,7 @@ test("rows of pictures are checked with their pictures", async () => {
     await page.status(/^Done/);
     await page.page.getByRole("tab", { name: "Rows" }).click();
     await page.click("check-every-row");
-    await page.says("rows-to-check", /of 1,797 rows look like another class/);
+    await page.says("rows-to-check", /of 1797 rows look like another class/);
     const lines = page.find("suspects").locator("tbody tr");
     assert.ok((await lines.count()) > 5);
     const inked = await lines.locator("canvas").evaluateAll((all) => all.map((canvas) => {

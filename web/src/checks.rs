@@ -187,7 +187,7 @@ fn found(session: Session, check: &RowsToCheck) -> impl IntoView + use<> {
     view! {
         <p>{said(check)}</p>
         <p class="muted" hidden=none>
-            {more} "Keys in the list: " <kbd>"A"</kbd> " accepts the likely label, " <kbd>"P"</kbd> " passes, " <kbd>"↑"</kbd> <kbd>"↓"</kbd>
+            {more} {by_folds.then_some("The numbers are neighbours of the likely class, of ten. ")} "Keys in the list: " <kbd>"A"</kbd> " accepts the likely label, " <kbd>"P"</kbd> " passes, " <kbd>"↑"</kbd> <kbd>"↓"</kbd>
             " move, " <kbd>"Enter"</kbd> " shows the row among its neighbours."
         </p>
         <table class="suspects" hidden=none data-testid="suspects" on:keydown=move |event| press(session, &event, &rows, current)>
@@ -195,7 +195,7 @@ fn found(session: Session, check: &RowsToCheck) -> impl IntoView + use<> {
                 <tr>
                     <th title="Its name, or its number, counted from 0 as in the files that are saved">"row"</th>
                     <th>"label"</th><th>"likely"</th>
-                    <th title="Neighbours of the likely class, of ten">{if by_folds { "head" } else { "neighbours" }}</th>
+                    <th title="Neighbours of the likely class, of ten: the head's">{if by_folds { "head" } else { "neighbours" }}</th>
                     <th hidden=!by_folds title="The same by the features, without a head">"features"</th>
                     <th><span class="unseen">"accept or pass"</span></th>
                 </tr>
@@ -247,7 +247,12 @@ fn line(
     let label = move || format!("Show row {} on the map", name());
     let decided = move || state.checks.decided.read().get(&row).copied();
     let of = suspect.neighbours;
-    let votes = |votes: u32| format!("{votes} of {of}");
+    let by_folds = suspect.by_features.is_some();
+    // Beside those of the features there is room for the number alone.
+    let votes = move |votes: u32| match by_folds {
+        true => votes.to_string(),
+        false => format!("{votes} of {of}"),
+    };
     let choice = move |accept: bool, text: &'static str| {
         let (verb, pressed) = (text, move || (decided() == Some(accept)).to_string());
         let key = if accept { "a" } else { "p" };

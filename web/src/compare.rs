@@ -37,7 +37,7 @@ impl Session {
     }
 
     /// Starts the comparison by folds, which decides what the validation rows leave open.
-    pub(crate) fn decide(&self) {
+    pub(crate) fn compare_by_folds(&self) {
         let state = self.state;
         self.begin(|| decided(asked(state)));
     }

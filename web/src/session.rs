@@ -363,6 +363,7 @@ impl Session {
                 picture_side,
             } => {
                 self.state.working.set(String::new());
+                self.state.part.set(None);
                 self.take_checked(check.map(|check| *check), pictures(picture_side, parts, 1));
             }
             Event::PlacedByUmap { epochs } => {

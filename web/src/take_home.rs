@@ -205,8 +205,10 @@ pub(crate) fn Pieces(state: State, session: Session) -> impl IntoView {
                 </select>
             </label>
             <button data-testid="export-png" on:click=save_picture>"Save the picture"</button>
-            <p data-testid="taken" role="status">{said}</p>
-            <div class="buttons"><button on:click=move |_| open.set(false)>"Close"</button></div>
+            <div class="foot">
+                <p data-testid="taken" role="status">{said}</p>
+                <button on:click=move |_| open.set(false)>"Close"</button>
+            </div>
         </Dialog>
     }
 }

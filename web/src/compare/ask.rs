@@ -46,7 +46,7 @@ pub(super) fn Ask(state: State, session: Session) -> impl IntoView {
     };
     let decide = move |_| {
         if !untrack(decide_off) {
-            session.decide();
+            session.compare_by_folds();
         }
     };
     let off = move || (now.read().is_none() && !can_compare(state)).to_string();

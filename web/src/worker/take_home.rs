@@ -42,7 +42,15 @@ impl Core {
             Some(side) => to_check(&mut run, &origin, side).await,
             None => {
                 let config = run.trainer().config().clone();
-                RowsToCheck::by_folds(run.engine(), &data, &config, FOLDS).await
+                // Not on the run's engine: the report of the run says what that held.
+                match self.open(config.budget_bytes).await {
+                    Ok(engine) => {
+                        let found = RowsToCheck::by_folds(&engine, &data, &config, FOLDS).await;
+                        self.idle = Some(engine);
+                        found
+                    }
+                    Err(error) => Err(error),
+                }
             }
         };
         let found = match found {
