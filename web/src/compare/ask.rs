@@ -155,7 +155,11 @@ fn Values(state: State, varied: Varied) -> impl IntoView {
         let keys = keys.get();
         let knobs = knobs::all().filter(|knob| keys.contains(&knob.key));
         knobs
-            .map(|knob| view! { <option value=knob.key>{knob.label}</option> })
+            .map(|knob| {
+                // The menu is made anew where the other one takes a setting.
+                let chosen = key.get_untracked() == knob.key;
+                view! { <option value=knob.key selected=chosen>{knob.label}</option> }
+            })
             .collect_view()
     };
     let choose = move |name: String| {
