@@ -291,7 +291,7 @@ pub(crate) async fn through(
 ) -> Result<Vec<(String, VectorSizes)>> {
     let name = |row: &u32| dataset.class_names[dataset.labels[*row as usize] as usize].clone();
     let labels: Vec<String> = rows.iter().map(name).collect();
-    let own = ("raw features", None);
+    let own = ("rows as in the file", None);
     let networks = networks.iter().map(|(name, layers)| (*name, Some(*layers)));
     let tables: Vec<_> = std::iter::once(own).chain(networks).collect();
     let dim = |layers: &Option<&[LayerWeights]>| {

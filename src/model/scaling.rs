@@ -284,7 +284,7 @@ impl Columns {
         let widest = spreads[spreads.len() - 1] / percentile(&spreads, 0.5);
         if ratio > REACH_RATIO {
             let why = format!(
-                "columns differ in size, large ones reach {} times as far from zero as small ones",
+                "columns differ in size: the largest values of large columns are {} times those of small ones",
                 rounded(ratio)
             );
             (ScalingKind::Columns, why)
@@ -302,7 +302,7 @@ impl Columns {
             (ScalingKind::Columns, why)
         } else {
             let why = format!(
-                "columns are alike in size, large ones reach {} times as far from zero as small ones",
+                "columns are alike in size: the largest values of large columns are {} times those of small ones",
                 rounded(ratio)
             );
             (ScalingKind::Common, why)

@@ -484,7 +484,7 @@ impl Run {
     }
 
     /// Step of the final head, if it is not the last.
-    fn kept_step(&self) -> Option<u64> {
+    pub fn kept_step(&self) -> Option<u64> {
         let step = self.trainer.kept_step();
         step.filter(|_| self.trainer.uses_kept())
     }

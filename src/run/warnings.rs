@@ -207,6 +207,7 @@ impl Warnings {
     ) {
         let before = self.said.len();
         self.said.extend(steps_to_try(evaluations, config));
+        self.said.extend(by_heart(evaluations).map(Warning::new));
         if verdict.prefers_linear {
             let text = "The linear map does better than this head. A linear head that starts from it begins with what it has.";
             let sets = ["hidden_layers=[]", "initial_weights=lda"].map(str::to_owned);
@@ -262,6 +263,37 @@ fn steps_to_try(evaluations: &[Evaluation], config: &TrainConfig) -> Option<Warn
     }
     None
 }
+
+/// Sentence on the step from which on the scores of training rows rose alone, if they end far above those of validation rows.
+fn by_heart(evaluations: &[Evaluation]) -> Option<String> {
+    let both = |evaluation: &Evaluation| Some((evaluation.train?, evaluation.validation?));
+    let scored = evaluations
+        .iter()
+        .filter_map(|evaluation| Some((evaluation.step, both(evaluation)?)));
+    let of = |metrics: &Metrics| metrics.precision_at_1;
+    let (_, (train, validation)) = scored.clone().next_back()?;
+    let better =
+        |best: (u64, f64, f64), next: (u64, (Metrics, Metrics))| match of(&next.1.1) > best.1 {
+            true => (next.0, of(&next.1.1), of(&next.1.0)),
+            false => best,
+        };
+    let (step, best, at_best) = scored.fold((0, -1.0, 0.0), better);
+    let rose = of(&train) - at_best;
+    let error = train.standard_error.hypot(validation.standard_error);
+    let above = of(&train) - of(&validation);
+    let parts = above > FAR_ABOVE.max(RISES * error) && rose > RISES * train.standard_error;
+    parts.then(|| {
+        format!(
+            "After step {step} validation precision@1 rose no more ({best:.2}), and that of training rows went on from {at_best:.2} to {:.2}: \
+             from there on the head learned its training rows by heart. More rows help, or a head that can learn less (fewer \
+             hidden units, dropout).",
+            of(&train)
+        )
+    })
+}
+
+/// How far precision@1 of training rows must end above that of validation rows for a word about it.
+const FAR_ABOVE: f64 = 0.1;
 
 /// Precision@1 from which on more steps are not advised.
 const ENOUGH: f64 = 0.95;
@@ -504,26 +536,58 @@ mod tests {
     use crate::data::Side;
     use crate::rules::miners::MiningCounts;
 
+    /// Scores of 500 rows with this precision@1.
+    fn metrics(p: f64) -> Metrics {
+        Metrics {
+            precision_at_1: p,
+            standard_error: (p * (1.0 - p) / 500.0).sqrt(),
+            queries: 500,
+            ..Metrics::default()
+        }
+    }
+
+    /// An evaluation with these scores of training rows and of validation rows.
+    fn evaluation(step: u64, train: Option<f64>, validation: f64) -> Evaluation {
+        Evaluation {
+            step,
+            train: train.map(metrics),
+            validation: Some(metrics(validation)),
+            diagnostics: Diagnostics::default(),
+        }
+    }
+
     /// The advice for a validation side of 500 rows with these scores.
     fn tried(scores: &[(u64, f64)]) -> Option<Warning> {
-        let evaluations: Vec<Evaluation> = scores
-            .iter()
-            .map(|(step, p)| {
-                let metrics = Metrics {
-                    precision_at_1: *p,
-                    standard_error: (p * (1.0 - p) / 500.0).sqrt(),
-                    queries: 500,
-                    ..Metrics::default()
-                };
-                Evaluation {
-                    step: *step,
-                    train: None,
-                    validation: Some(metrics),
-                    diagnostics: Diagnostics::default(),
-                }
-            })
-            .collect();
-        steps_to_try(&evaluations, &config(&["steps=600"]))
+        let evaluations = scores.iter().map(|(step, p)| evaluation(*step, None, *p));
+        steps_to_try(&evaluations.collect::<Vec<_>>(), &config(&["steps=600"]))
+    }
+
+    #[test]
+    fn rows_learned_by_heart_are_told_from_where_validation_rose_no_more() {
+        let said = |scores: &[(u64, f64, f64)]| {
+            let all = scores.iter();
+            let all =
+                all.map(|(step, train, validation)| evaluation(*step, Some(*train), *validation));
+            by_heart(&all.collect::<Vec<_>>())
+        };
+        let parts = [
+            (0, 0.3, 0.3),
+            (200, 0.7, 0.6),
+            (400, 0.9, 0.58),
+            (600, 0.98, 0.59),
+        ];
+        let text = said(&parts).expect("they part");
+        assert!(text.starts_with("After step 200 validation precision@1 rose no more (0.60), and that of training rows went on from 0.70 to 0.98"), "{text}");
+        // Validation still rises; both end alike; training rows were as good at the best step.
+        for none in [
+            &[(0, 0.3, 0.3), (200, 0.8, 0.5), (400, 0.98, 0.6)][..],
+            &[(0, 0.3, 0.3), (200, 0.9, 0.96), (400, 0.99, 0.95)],
+            &[(0, 0.3, 0.3), (200, 0.97, 0.6), (400, 0.98, 0.59)],
+        ] {
+            assert_eq!(said(none), None);
+        }
+        let without = [evaluation(0, None, 0.3), evaluation(200, None, 0.6)];
+        assert_eq!(by_heart(&without), None);
     }
 
     #[test]

@@ -1,13 +1,9 @@
 // The page once it was loaded: it comes up without a network, the newest version it met, and keeps nothing but its own files.
 import assert from "node:assert/strict";
-import { readdirSync } from "node:fs";
-import path from "node:path";
 import { after, before } from "node:test";
 
 import { test } from "./playing.mjs";
-import { Page, launch, root, serve } from "./support.mjs";
-
-const threads = readdirSync(path.join(root, "dist")).some((name) => name.startsWith("nearfar-threads-"));
+import { Page, launch, serve } from "./support.mjs";
 
 let browser;
 before(async () => {
@@ -70,7 +66,7 @@ test("a page that was loaded once comes up without its server, and runs", async 
 });
 
 // A host that does not isolate the page: kept, it is isolated, and would go on with a core that it never fetched.
-test("a page comes up with the core that was kept where the one with threads was not", { skip: !threads && "built without threads" }, async () => {
+test("a page comes up with the core that was kept where the one with threads was not", async () => {
   await on("?engine=cpu#data=mirrored&steps=20", { both: true }, async (page, site) => {
     assert.equal(await page.page.evaluate(() => self.crossOriginIsolated), false);
     site.close();

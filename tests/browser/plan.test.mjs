@@ -30,7 +30,7 @@ test("sizes alone give memory, time and PML's share, by a link, and nothing runs
   await on("?engine=cpu#data=600000x128x1000&batch_size=64&memory_size=16384", { ready: /^Planned/ }, async (page) => {
     await page.status(/^Planned/);
     await page.summary(/600\s000 rows of 128 features; 1000 classes of 600 rows each/);
-    await page.says("forecast", /of device memory; it may use 256 MiB/);
+    await page.says("forecast", /of device memory, of the 256 MiB that you allow/);
     const bytes = await forecast(page);
     const own = native("600000x128x1000", "batch_size=64", "memory_size=16384");
     const planned = own.memory.buffers.reduce((sum, buffer) => sum + buffer.bytes, 0);

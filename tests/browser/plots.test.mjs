@@ -273,3 +273,18 @@ test("the pointer over a plot has its step and what stood there in all plots, an
     await page.screenshot("hover-threshold");
   });
 });
+
+test("training rows have a thin line beside validation, and the step whose head is kept is marked", async () => {
+  // So fast, and with so few rows, that a step before the last is the best.
+  const settings = ["steps=300", "evaluate_every=20", "optimizer.lr=0.03", "test_fraction=0.8", "validation_fraction=0.15"];
+  const { evaluations, kept_step: kept } = native("digits", ...settings);
+  await on(`?engine=cpu#data=digits&${settings.join("&")}`, {}, async (page) => {
+    await page.click("run");
+    await page.status(/^Done/);
+    const last = evaluations.at(-1);
+    assert.ok(kept < last.step);
+    assert.equal(await page.text("train-precision"), last.train.precision_at_1.toFixed(2));
+    assert.equal(await page.text("kept-step"), String(kept));
+    await page.screenshot("train-line-light");
+  });
+});

@@ -49,7 +49,9 @@ fn run(place: &Path, arguments: &[&str]) -> Ended {
     let (started, mut peak) = (Instant::now(), 0);
     let status = loop {
         let status = fs::read_to_string(format!("/proc/{}/status", child.id()));
-        let status = status.unwrap_or_default();
+        // Until it has its own name, the memory is that of this process, from which it was started.
+        let own = |status: &String| status.starts_with("Name:\tnearfar\n");
+        let status = status.ok().filter(own).unwrap_or_default();
         let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let most = most.and_then(|text| text.trim().strip_suffix(" kB")?.parse::<u64>().ok());
         peak = peak.max(most.unwrap_or(0) << 10);

@@ -129,7 +129,7 @@ fn numbers(forecast: &protocol::RunForecast, is_imagined: bool) -> String {
 
 fn sentence(which: &str, forecast: &protocol::RunForecast) -> String {
     format!(
-        "{which} run will take {} and {} of device memory; it may use {}.",
+        "{which} run will take {} and {} of device memory, of the {} that you allow.",
         time(forecast.predicted_ms),
         Bytes(forecast.peak_bytes),
         Bytes(forecast.budget_bytes)

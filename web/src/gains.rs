@@ -47,8 +47,9 @@ fn line(other: &Compared) -> impl IntoView + use<> {
         view! { <td>{format!("{:+.3}", gain.gain)} <small>{interval}</small></td> }
     };
     let rows = format!(
-        "Nearest row right by the head alone: {}. By the other alone: {}.",
+        "Rows whose nearest row is of their class by the head alone: {}; by the {} alone: {}.",
         grouped(other.head_alone),
+        other.with,
         grouped(other.other_alone)
     );
     view! {

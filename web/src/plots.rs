@@ -123,6 +123,7 @@ pub(crate) fn Key(
     #[prop(into)] name: Name,
     #[prop(optional)] dashed: bool,
     #[prop(optional)] dotted: bool,
+    #[prop(optional)] pale: bool,
     /// The key is of a band of the plot, not of a line.
     #[prop(optional)]
     band: bool,
@@ -137,7 +138,7 @@ pub(crate) fn Key(
 ) -> impl IntoView {
     view! {
         <span class="key">
-            {color.map(|color| view! { <i class:dashed=dashed class:dotted=dotted class:band=band style=("--line", format!("var(--{color})"))></i> })}
+            {color.map(|color| view! { <i class:dashed=dashed class:dotted=dotted class:pale=pale class:band=band style=("--line", format!("var(--{color})"))></i> })}
             {match name {
                 Name::Plain(name) => name.into_any(),
                 Name::Term(term) => view! { <Term term/> }.into_any(),
@@ -162,7 +163,8 @@ fn linear(curves: &Curves) -> Option<Metrics> {
     curves.baseline.linear?.validation
 }
 
-/// Lines of precision@1 and MAP@R: of the raw features, of the linear map, of the embeddings.
+/// Lines of precision@1 and MAP@R: of the raw features, of the linear map, of the embeddings; a thin one of precision@1 of training
+/// rows, and an upright one at the step whose head was kept, if it is not the last.
 fn score_lines(curves: &Curves) -> Vec<Line> {
     let (raw, linear) = (raw(curves), linear(curves));
     let level = |value: Option<f64>| level(curves, value);
@@ -170,7 +172,17 @@ fn score_lines(curves: &Curves) -> Vec<Line> {
         |m: &Metrics| m.precision_at_1,
         |m: &Metrics| m.mean_average_precision_at_r,
     );
+    let training = curves.evaluations.iter().filter_map(|evaluation| {
+        let (train, _) = evaluation.train.zip(evaluation.validation)?;
+        Some((evaluation.step as f64, precision(&train)))
+    });
+    let kept = curves.kept_step.map(|step| step as f64);
     vec![
+        Line::new("precision", training.collect()).pale(),
+        Line::dashed(
+            "muted",
+            kept.map_or_else(Vec::new, |step| vec![(step, 0.0), (step, 1.0)]),
+        ),
         Line::dashed("precision", level(raw.as_ref().map(precision))),
         Line::dashed("map", level(raw.as_ref().map(map))),
         Line::dotted("precision", level(linear.as_ref().map(precision))),
@@ -226,9 +238,32 @@ pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
                 <Key color="map" name=terms::MAP_AT_R value=Signal::derive(move || last(|m| m.mean_average_precision_at_r))/>
                 <Key color="muted" name=terms::RAW dashed=true value=raw_text/>
                 <Key color="muted" name=terms::LINEAR_MAP dotted=true value=linear_text/>
+                <Beside state/>
             </figcaption>
             <Chart testid="chart-precision" text plot state/>
         </figure>
+    }
+}
+
+/// Keys of the thin line of training rows, and of the step whose head was kept; nothing where there is neither.
+#[component]
+fn Beside(state: State) -> impl IntoView {
+    let training = Memo::new(move |_| {
+        let curves = state.curves.read();
+        let evaluation = curves.evaluation_at(state.lens.pointed.get())?;
+        let (train, _) = evaluation.train.zip(evaluation.validation)?;
+        Some(format!("{:.2}", train.precision_at_1))
+    });
+    let kept = Memo::new(move |_| state.curves.read().kept_step);
+    let kept_text = Signal::derive(move || kept.get().map_or_else(String::new, grouped));
+    let training_text = Signal::derive(move || training.get().unwrap_or_default());
+    view! {
+        <Show when=move || training.get().is_some()>
+            <Key color="precision" pale=true name="training rows" testid="train-precision" value=training_text/>
+        </Show>
+        <Show when=move || kept.get().is_some()>
+            <Key color="muted" dashed=true name="head of step" testid="kept-step" value=kept_text/>
+        </Show>
     }
 }
 

@@ -315,6 +315,8 @@ pub(crate) enum Event {
         verdict: String,
         /// The verdict in numbers.
         compared: Vec<Compared>,
+        /// Step of the head, if it is not the last.
+        kept_step: Option<u64>,
         /// Warnings, and what to try next.
         warnings: Vec<Warning>,
         /// Milliseconds of the work itself.

@@ -58,7 +58,7 @@ fn table(name: &str, sizes: &VectorSizes, open: bool) -> impl IntoView + use<> {
     let lines = lines.map(|(line, formats)| {
         let cells = formats.iter().enumerate();
         let cells = cells.map(|(at, size)| cell(size, line * formats.len() + at == advised));
-        view! { <tr><th scope="row">{format!("{} numbers", formats[0].dim)}</th>{cells.collect_view()}</tr> }
+        view! { <tr><th scope="row">{formats[0].dim}</th>{cells.collect_view()}</tr> }
     });
     view! {
         <details open=open>
@@ -66,10 +66,10 @@ fn table(name: &str, sizes: &VectorSizes, open: bool) -> impl IntoView + use<> {
             <p>{sizes.sentence()}</p>
             <table>
                 <caption>
-                    {format!("{} test rows: ", grouped(sizes.rows))} <Term term=terms::PRECISION_AT_1/> ", and below it " <Term term=terms::MAP_AT_R/>
-                    " and the bytes of a million vectors."
+                    {format!("{} test rows: ", grouped(sizes.rows))} <Term term=terms::PRECISION_AT_1/> ", " <Term term=terms::MAP_AT_R/>
+                    ", and the bytes of a million vectors."
                 </caption>
-                <thead><tr><td></td>{formats.collect_view()}</tr></thead>
+                <thead><tr><th scope="col">"numbers"</th>{formats.collect_view()}</tr></thead>
                 <tbody>{lines.collect_view()}</tbody>
             </table>
         </details>
@@ -79,10 +79,10 @@ fn table(name: &str, sizes: &VectorSizes, open: bool) -> impl IntoView + use<> {
 /// Scores of a size; the one that is advised stands out.
 fn cell(size: &VectorSize, advised: bool) -> impl IntoView + use<> {
     let bytes = Bytes(size.bytes_of_a_million()).to_string();
-    let groups = format!("{:.3}, {bytes}", size.mean_average_precision_at_r);
+    let groups = format!("{:.3}", size.mean_average_precision_at_r);
     view! {
         <td class:advised=advised aria-label=advised.then_some("the smallest that keeps both scores")>
-            <b>{format!("{:.3}", size.precision_at_1)}</b> <small>{groups}</small>
+            <b>{format!("{:.3}", size.precision_at_1)}</b> <small>{groups}</small> <small>{bytes}</small>
         </td>
     }
 }

@@ -12,7 +12,7 @@ use crate::search::rows;
 use crate::train::batches::Batches;
 
 /// Upper bound of the dispatches of a step outside of mining; there are fewer than this.
-pub(super) const STEP_DISPATCHES: u32 = 24;
+pub(super) const STEP_DISPATCHES: u32 = 32;
 /// The fewest rows that validation rows are ranked among, if at least as many train.
 const ENOUGH_SEARCHED: usize = 4096;
 /// Training rows that are scored for comparison if there is no validation side to match.

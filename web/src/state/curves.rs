@@ -29,6 +29,8 @@ pub(crate) struct Curves {
     pub(crate) evaluations: Vec<Evaluation>,
     /// The best validation in words, if the settings keep it.
     pub(crate) best: Option<String>,
+    /// Step of the head of a run that is over, if it is not the last.
+    pub(crate) kept_step: Option<u64>,
     /// The run stopped early.
     pub(crate) stopped: bool,
     pub(crate) baseline: Baseline,
@@ -90,6 +92,11 @@ impl Curves {
             }
             _ => unreachable!("only what a run finds on its way comes here"),
         }
+    }
+
+    /// The settings of the run, if there is one.
+    pub(super) fn ran(&self) -> Option<&TrainConfig> {
+        (self.data.rows > 0).then_some(&self.config)
     }
 
     /// Steps per second, without scoring between them, and the estimated milliseconds of the steps left (`None` if none is left);
@@ -178,12 +185,16 @@ impl Curves {
 
     /// The last scores of the validation side (of the training side without one), or those at the step under the pointer.
     pub(crate) fn scores_at(&self, step: Option<f64>) -> Option<Metrics> {
+        let last = self.evaluation_at(step);
+        last.and_then(|last| last.validation.or(last.train))
+    }
+
+    /// The last evaluation, or that at the step under the pointer.
+    pub(crate) fn evaluation_at(&self, step: Option<f64>) -> Option<&Evaluation> {
         let until = step.map_or(self.evaluations.len(), |step| {
             self.evaluations
                 .partition_point(|evaluation| evaluation.step as f64 <= step)
         });
-        self.evaluations[..until]
-            .last()
-            .and_then(|last| last.validation.or(last.train))
+        self.evaluations[..until].last()
     }
 }

@@ -1,7 +1,7 @@
 //! Changes of the page's state by each event of the worker.
 
 use leptos::prelude::*;
-use nearfar::Working;
+use nearfar::{FullEvaluation, Working};
 
 use super::{Curves, LabelChoice, Phase, State, threshold};
 use crate::protocol::{DataSummary, Event, Offer, Part, Running};
@@ -82,12 +82,7 @@ impl State {
             Event::Neighbours(_) => {}
             Event::CanEvaluateAll(forecast) => self.can_evaluate.set(Some(forecast)),
             Event::Evaluating(part) => self.evaluating.set(Some(part)),
-            Event::EvaluatedAll(evaluation) => {
-                self.evaluating.set(None);
-                evaluation
-                    .into_iter()
-                    .for_each(|it| self.evaluation.set(Some(*it)));
-            }
+            Event::EvaluatedAll(scored) => self.take_evaluation(scored),
             Event::About { names, cells } => self.names.take(names, cells),
             Event::Sizes(sizes) => self.sizes.set(sizes),
             Event::Threshold(found) => self.threshold.set(threshold::Shown::of(found)),
@@ -97,6 +92,14 @@ impl State {
             Event::Said(text) => self.tell(text),
             Event::Paused => self.stage.set(Phase::Paused),
             Event::Resumed => self.stage.set(Phase::Running),
+        }
+    }
+
+    /// Ends a full evaluation; without scores, as it was stopped, those before stay.
+    fn take_evaluation(&self, scored: Option<Box<FullEvaluation>>) {
+        self.evaluating.set(None);
+        if let Some(scored) = scored {
+            self.evaluation.set(Some(*scored));
         }
     }
 
@@ -167,6 +170,7 @@ impl State {
                 baseline,
                 verdict,
                 compared,
+                kept_step,
                 warnings,
                 elapsed_ms,
                 rate,
@@ -174,6 +178,7 @@ impl State {
                 self.remember(rate);
                 self.curves.update(|curves| {
                     (curves.compared, curves.warnings) = (compared, warnings);
+                    curves.kept_step = kept_step;
                     curves.scores = Some(*scores);
                     curves.baseline = *baseline;
                     curves.verdict = Some(verdict);

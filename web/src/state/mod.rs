@@ -202,10 +202,7 @@ impl State {
             _ => Phase::Loading,
         });
         let curves = RwSignal::new(Curves::default());
-        let ran = Memo::new(move |_| {
-            let curves = curves.read();
-            (curves.data.rows > 0).then(|| curves.config.clone())
-        });
+        let ran = Memo::new(move |_| curves.read().ran().cloned());
         Self {
             device: RwSignal::new(None),
             data: RwSignal::new(None),

@@ -172,6 +172,7 @@ impl Core {
             baseline: Box::new(run.baseline()),
             verdict: run.verdict().unwrap_or_default(),
             compared: run.compared().to_vec(),
+            kept_step: run.kept_step(),
             warnings: run.warnings().to_vec(),
             elapsed_ms: run.elapsed_ms(),
             rate: self
