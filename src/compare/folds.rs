@@ -42,19 +42,20 @@ impl Contest {
         let rows = [train, validation].concat();
         let (units, kind) = match self.base.split {
             Split::ByClass | Split::ByClassShuffled => (Some(dataset.labels.clone()), "classes"),
-            _ => (dataset.groups(&self.base)?, "groups"),
+            _ => (dataset.groups(&self.base)?, "groups or rows"),
         };
-        if let Some(units) = &units {
-            let mut used: Vec<u32> = rows.iter().map(|row| units[*row as usize]).collect();
-            order::sort_numbers(&mut used);
-            used.dedup();
-            if used.len() < 2 * self.folds {
-                return Err(Error::Config(format!(
-                    "{} folds need two {kind} each, and {} are not tested: ask for fewer folds",
-                    self.folds,
-                    used.len()
-                )));
-            }
+        let mut used: Vec<u32> = match &units {
+            Some(units) => rows.iter().map(|row| units[*row as usize]).collect(),
+            None => rows.clone(),
+        };
+        order::sort_numbers(&mut used);
+        used.dedup();
+        if used.len() < 2 * self.folds {
+            return Err(Error::Config(format!(
+                "{} folds need two {kind} each, and {} are not tested: ask for fewer folds",
+                self.folds,
+                used.len()
+            )));
         }
         let seed = self.base.data_seed();
         let folds = Sides::folds(dataset, &rows, units.as_deref(), self.folds, seed);
@@ -69,6 +70,11 @@ impl Comparison {
             true => self.folds.len().max(1),
             false => 1,
         }
+    }
+
+    /// Seed of a pass.
+    pub(super) fn seed_of(&self, pass: usize) -> u64 {
+        self.contest.seeds[pass / self.folds_of_rung()]
     }
 
     /// Scores raw features and the linear map.

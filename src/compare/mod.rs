@@ -89,14 +89,11 @@ pub enum CompareProgress {
 /// A unit of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Job {
-    Baselines {
-        fold: usize,
-    },
-    /// A run of the row, with the seed of this index, on this fold.
+    Baselines(usize),
+    /// A run of the row: the fold of this number with the first seed, then all folds with the second ..
     Run {
         row: usize,
-        seed: usize,
-        fold: usize,
+        pass: usize,
         steps: u64,
     },
     /// Drops the worse half.
@@ -148,7 +145,7 @@ impl Contest {
         let (sides, times) = (folds.first(), folds.len().max(1));
         let plan = |config: &TrainConfig, part| {
             let sides = sides.filter(|_| part != Part::Test);
-            Trainer::plan_on(room, dataset, config, rate, part, sides)
+            Trainer::plan_part(room, dataset, config, rate, part, sides)
         };
         let base = at_random(&self.base);
         let baselines = plan(&base, Part::Baselines)?;
@@ -216,9 +213,7 @@ impl Comparison {
             engine,
             dataset,
             rows,
-            jobs: (0..folds.len().max(1))
-                .map(|fold| Job::Baselines { fold })
-                .collect(),
+            jobs: (0..folds.len().max(1)).map(Job::Baselines).collect(),
             folds,
             judged: Judged::default(),
             queries: Queries::default(),
@@ -263,20 +258,15 @@ impl Comparison {
             return Ok(CompareProgress::Finished);
         }
         let progress = match job {
-            Job::Baselines { fold } => self.score_baselines(fold).await?,
+            Job::Baselines(fold) => self.score_baselines(fold).await?,
             Job::Halve => self.halve(),
             Job::Test if self.contest.search.is_some() => {
                 self.end_search();
                 CompareProgress::Finished
             }
             Job::Test => self.score_test().await?,
-            Job::Run {
-                row,
-                seed,
-                fold,
-                steps,
-            } => {
-                let progress = self.run(row, (seed, fold), steps, at_most).await?;
+            Job::Run { row, pass, steps } => {
+                let progress = self.run(row, pass, steps, at_most).await?;
                 if progress == CompareProgress::Steps {
                     return Ok(progress);
                 }
@@ -288,7 +278,7 @@ impl Comparison {
             self.jobs.pop_front();
         }
         let was_pilot = self.end_pilot(job, &progress);
-        if matches!(job, Job::Baselines { .. } | Job::Halve) || was_pilot {
+        if matches!(job, Job::Baselines(_) | Job::Halve) || was_pilot {
             self.size_rungs();
         }
         Ok(if was_pilot {
@@ -303,19 +293,13 @@ impl Comparison {
         let Rung { seeds, share, .. } = self.contest.rungs[self.rung];
         let is_last = self.rung + 1 == self.contest.rungs.len();
         // Before the last rung one fold has to do.
-        let folds = self.folds_of_rung();
-        for (seed, fold) in (0..seeds).flat_map(|seed| (0..folds).map(move |fold| (seed, fold))) {
+        for pass in 0..seeds * self.folds_of_rung() {
             for (row, of_row) in self.rows.iter_mut().enumerate() {
                 let goes_on = of_row.goes_on();
                 if let Some(config) = of_row.config.as_ref().filter(|_| goes_on) {
                     let steps = rungs::steps(config.steps, share);
                     of_row.full = if is_last { steps } else { config.steps };
-                    self.jobs.push_back(Job::Run {
-                        row,
-                        seed,
-                        fold,
-                        steps,
-                    });
+                    self.jobs.push_back(Job::Run { row, pass, steps });
                 }
             }
         }
@@ -344,19 +328,15 @@ impl Comparison {
     }
 
     /// Starts a run: its trainer is there, and no step was taken.
-    async fn start(
-        &mut self,
-        row: usize,
-        (seed, fold): (usize, usize),
-        steps: u64,
-    ) -> Result<CompareProgress> {
+    async fn start(&mut self, row: usize, pass: usize, steps: u64) -> Result<CompareProgress> {
         let started = Instant::now();
         let mut config = with_steps(&self.contest.entries[row - 2].config, steps);
-        config.seed = self.contest.seeds[seed];
+        let fold = pass % self.folds_of_rung();
+        config.seed = self.seed_of(pass);
         let trainer = match self.trainer(config, false, Some(fold)).await {
             // What one candidate of a search cannot do, such as starting from a linear map, others can.
             Err(error @ (Error::Config(_) | Error::Data(_))) if self.contest.search.is_some() => {
-                return Ok(self.end_run(row, (seed, fold), steps, Some(&error)));
+                return Ok(self.end_run(row, pass, steps, Some(&error)));
             }
             trainer => trainer?,
         };
@@ -371,13 +351,13 @@ impl Comparison {
     async fn run(
         &mut self,
         row: usize,
-        (seed, fold): (usize, usize),
+        pass: usize,
         steps: u64,
         at_most: u64,
     ) -> Result<CompareProgress> {
         let started = Instant::now();
         let Some(training) = &mut self.training else {
-            return self.start(row, (seed, fold), steps).await;
+            return self.start(row, pass, steps).await;
         };
         let trainer = &mut training.trainer;
         let left = steps - trainer.step();
@@ -395,29 +375,29 @@ impl Comparison {
                 let scored = trainer.score_each(Encoder::Head, Side::Validation).await?;
                 let scored = scored.ok_or_else(nothing_to_rank)?;
                 let (metrics, queries) = (scored.metrics, scored.queries);
-                let weights = match seed {
+                let weights = match pass {
                     0 if self.folds.is_empty() => Some(trainer.weights().await?),
                     _ => None,
                 };
                 let elapsed_ms = training.elapsed_ms + started.elapsed().as_secs_f64() * 1e3;
-                let is_last = fold + 1 == self.folds_of_rung();
+                let is_last = (pass + 1).is_multiple_of(self.folds_of_rung());
                 self.rows[row].take(Scored::new(&metrics, &queries, elapsed_ms), is_last);
                 self.rows[row].head = weights.or(self.rows[row].head.take());
             }
             Err(error @ Error::NotFinite { .. }) => {
                 self.steps[0] += left;
-                return Ok(self.end_run(row, (seed, fold), steps, Some(&error)));
+                return Ok(self.end_run(row, pass, steps, Some(&error)));
             }
             Err(error) => return Err(error),
         }
-        Ok(self.end_run(row, (seed, fold), steps, None))
+        Ok(self.end_run(row, pass, steps, None))
     }
 
     /// Ends a run that is scored, or that broke off with an error.
     fn end_run(
         &mut self,
         row: usize,
-        (seed, fold): (usize, usize),
+        pass: usize,
         steps: u64,
         error: Option<&Error>,
     ) -> CompareProgress {
@@ -426,13 +406,7 @@ impl Comparison {
         }
         let ms = self.rows[row].latest.map(|score| score.elapsed_ms);
         if let (Some(ms), None) = (ms, error) {
-            let job = Job::Run {
-                row,
-                seed,
-                fold,
-                steps,
-            };
-            self.see_time(job, ms);
+            self.see_time(Job::Run { row, pass, steps }, ms);
         }
         self.runs[0] += 1;
         let peak_bytes = self.engine.ledger().peak_bytes();
@@ -445,7 +419,7 @@ impl Comparison {
         self.training = None;
         CompareProgress::Run {
             name,
-            seed: self.contest.seeds[seed],
+            seed: self.seed_of(pass),
             steps,
             precision_at_1,
         }

@@ -172,19 +172,14 @@ impl CompareReport {
             1 => "one seed".to_owned(),
             seeds => format!("{seeds} seeds"),
         };
-        let rows = match (self.folds, self.new_classes) {
-            (0, true) => format!(
-                "on {} validation rows of {} classes that were never trained on",
-                self.queries, self.classes
-            ),
-            (0, false) => format!("on {} validation rows", self.queries),
-            (folds, true) => format!(
-                "over all {} rows of {} classes that are not tested, each in one of {folds} folds, scored by heads that never \
-                 trained on its class",
-                self.queries, self.classes
-            ),
-            (folds, false) => format!(
-                "over all {} rows that are not tested, each in one of {folds} folds, scored by heads that trained on the others",
+        let known = match self.new_classes {
+            true => format!(" of {} classes that were never trained on", self.classes),
+            false => String::new(),
+        };
+        let rows = match self.folds {
+            0 => format!("on {} validation rows{known}", self.queries),
+            folds => format!(
+                "over all {} rows that are not tested{known}, each in one of {folds} folds, scored by heads that trained on the others",
                 self.queries
             ),
         };
@@ -192,6 +187,33 @@ impl CompareReport {
             "Means over {seeds} {rows}. The intervals are 95 % for the whole table at once. In {:.1} s, within {}.",
             self.elapsed_ms / 1e3,
             Bytes(self.peak_bytes).rounded_up()
+        )
+    }
+
+    /// What is excluded, and what is still open.
+    fn outcome(&self, name: &str) -> String {
+        let standing = |wanted| {
+            let rows = self.rows.iter().filter(|row| row.standing == wanted);
+            let names: Vec<&str> = rows.map(|row| row.name.as_str()).collect();
+            (!names.is_empty()).then(|| listed(&names))
+        };
+        if let Some(unjudged) = standing(Standing::Unjudged) {
+            return format!(
+                "{name} leads, and how surely cannot be said of {unjudged}: that takes two seeds or more, and two classes."
+            );
+        }
+        let Some(near) = standing(Standing::WithinNoise) else {
+            return format!("{name} is clearly better than every other row.");
+        };
+        let excluded = standing(Standing::Clear);
+        let excluded = excluded.map(|clear| format!("Excluded, as clearly worse: {clear}. "));
+        let how = match self.folds {
+            0 => "folds of all rows that are not tested would tell more",
+            _ => "these rows cannot tell them apart, so take the one that suits you",
+        };
+        format!(
+            "{}Still open: {name} leads, within noise of {near}; {how}.",
+            excluded.unwrap_or_default()
         )
     }
 
@@ -208,36 +230,7 @@ impl CompareReport {
             }
             return format!("{stopped}Nothing is scored yet.");
         };
-        let standing = |wanted| {
-            let rows = self.rows.iter().filter(move |row| row.standing == wanted);
-            rows.map(|row| row.name.as_str()).collect::<Vec<_>>()
-        };
-        let (near, unjudged) = (
-            standing(Standing::WithinNoise),
-            standing(Standing::Unjudged),
-        );
-        let (name, clear) = (&leader.name, standing(Standing::Clear));
-        let excluded = match clear.len() {
-            0 => String::new(),
-            _ => format!("Excluded, as clearly worse: {}. ", listed(&clear)),
-        };
-        let outcome = if !unjudged.is_empty() {
-            format!(
-                "{name} leads, and how surely cannot be said of {}: that takes two seeds or more, and two classes.",
-                listed(&unjudged)
-            )
-        } else if near.is_empty() {
-            format!("{name} is clearly better than every other row.")
-        } else {
-            let how = match self.folds {
-                0 => "folds of all rows that are not tested would tell more",
-                _ => "these rows cannot tell them apart, so take the one that suits you",
-            };
-            format!(
-                "{excluded}Still open: {name} leads, within noise of {}; {how}.",
-                listed(&near)
-            )
-        };
+        let outcome = self.outcome(&leader.name);
         let test = match (&self.test, self.finished) {
             (Some(TestScore { seed, metrics, .. }), _) => {
                 let of_seed = match leader.kind {

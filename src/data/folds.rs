@@ -57,58 +57,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_is_held_out_once_and_every_class_is_dealt_evenly() {
+    fn every_row_is_held_out_once_with_its_share_of_each_class_or_with_its_whole_unit() {
         let dataset = Dataset::sample("digits", 0).expect("is there");
         let rows: Vec<u32> = (100..1797).collect();
-        let folds = Sides::folds(&dataset, &rows, None, 5, 3);
-        let mut held: Vec<u32> = folds
-            .iter()
-            .flat_map(|fold| fold.validation.clone())
-            .collect();
-        order::sort_numbers(&mut held);
-        assert_eq!(held, rows);
-        for fold in &folds {
-            assert_eq!(fold.train.len() + fold.validation.len(), rows.len());
-            assert!(
-                fold.train
-                    .iter()
-                    .all(|row| fold.validation.binary_search(row).is_err())
-            );
-            for class in 0..10 {
-                let of = |rows: &[u32]| {
-                    rows.iter()
-                        .filter(|row| dataset.labels[**row as usize] == class)
-                        .count()
+        let units: Vec<u32> = (0..1797).map(|row| row % 13).collect();
+        for units in [None, Some(&units[..])] {
+            let folds = Sides::folds(&dataset, &rows, units, 5, 3);
+            let held = folds.iter().map(|fold| &fold.validation[..]);
+            let mut held: Vec<u32> = held.collect::<Vec<_>>().concat();
+            order::sort_numbers(&mut held);
+            assert_eq!(held, rows);
+            for Sides {
+                train, validation, ..
+            } in &folds
+            {
+                assert_eq!(train.len() + validation.len(), rows.len());
+                let of = |rows: &[u32], number: u32| {
+                    let key =
+                        |row: &&u32| units.unwrap_or(&dataset.labels)[**row as usize] == number;
+                    rows.iter().filter(key).count()
                 };
-                let (all, own) = (of(&rows), of(&fold.validation));
-                assert!((all / 5..=all / 5 + 1).contains(&own), "{own} of {all}");
+                for number in 0..10 {
+                    let (all, own) = (of(&rows, number), of(validation, number));
+                    match units {
+                        None => assert!((all / 5..=all / 5 + 1).contains(&own), "{own} of {all}"),
+                        Some(_) => assert!(own == 0 || own == all, "{own} of {all}"),
+                    }
+                }
             }
+            assert_ne!(folds, Sides::folds(&dataset, &rows, units, 5, 4));
         }
-        assert_ne!(
-            folds,
-            Sides::folds(&dataset, &rows, None, 5, 4),
-            "by the seed"
-        );
-    }
-
-    #[test]
-    fn units_stay_together() {
-        let dataset = Dataset::sample("digits", 0).expect("is there");
-        let rows: Vec<u32> = (0..1797).collect();
-        let units: Vec<u32> = rows.iter().map(|row| row % 13).collect();
-        let folds = Sides::folds(&dataset, &rows, Some(&units), 4, 0);
-        for unit in 0..13 {
-            let with = |fold: &&Sides| {
-                fold.validation
-                    .iter()
-                    .any(|row| units[*row as usize] == unit)
-            };
-            assert_eq!(folds.iter().filter(with).count(), 1, "unit {unit}");
-        }
-        assert!(
-            folds
-                .iter()
-                .all(|fold| (3..=4).contains(&(fold.validation.len() / 130)))
-        );
     }
 }

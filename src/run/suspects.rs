@@ -7,11 +7,12 @@ use crate::base::memory::reserve;
 use crate::base::working::Working;
 use crate::data::{Dataset, RowSource, Sides};
 use crate::engine::Engine;
+use crate::model::embeddings::Embeddings;
 use crate::model::scaling::Scaling;
 use crate::rules::config::TrainConfig;
 use crate::rules::early_stop::EarlyStop;
 use crate::search::knn::{KnnIndex, Neighbors};
-use crate::search::rows_to_check::RowsToCheck;
+use crate::search::rows_to_check::{Beside, RowsToCheck};
 use crate::train::trainer::Trainer;
 
 /// Neighbours that are looked at.
@@ -49,11 +50,15 @@ impl RowsToCheck {
             ids: vec![0; count],
             similarities: vec![0.0; count],
         };
+        let mut margins = vec![0.0; rows.len()];
         let sides = Sides::folds(dataset, &rows, None, folds, config.data_seed());
         for (fold, sides) in sides.into_iter().enumerate() {
             let place = format!("checking labels, head {} of {folds}", fold + 1);
             let held = sides.validation.clone();
-            let near = of_fold(engine, dataset, &config, sides, place).await?;
+            let (near, off) = of_fold(engine, dataset, &config, sides, place).await?;
+            for (row, off) in held.iter().zip(off) {
+                margins[*row as usize] = off;
+            }
             for (row, near) in held.iter().zip(near) {
                 let at = *row as usize * NEIGHBOURS;
                 for (place, (id, similarity)) in (at..).zip(near) {
@@ -61,23 +66,27 @@ impl RowsToCheck {
                 }
             }
         }
-        let raw = of_features(engine, dataset, &config, &rows).await?;
+        let beside = Beside {
+            by_features: of_features(engine, dataset, &config, &rows).await?,
+            margins,
+        };
         let names = dataset.labels.iter();
         let labels: Vec<String> = names
             .map(|label| dataset.class_names[*label as usize].clone())
             .collect();
-        Ok(Self::beside(&rows, &labels, &found, Some(&raw)))
+        Ok(Self::beside(&rows, &labels, &found, Some(&beside)))
     }
 }
 
-/// Trains a head on one part of the rows; returns for each row of the other part its nearest rows of the first, with similarities.
+/// Trains a head on one part of the rows; returns for each row of the other part its nearest rows of the first, with similarities, and by
+/// how much nearer it lies to the mean of another class than to that of its own.
 async fn of_fold(
     engine: &Engine,
     dataset: &Rc<Dataset>,
     config: &TrainConfig,
     sides: Sides,
     what: String,
-) -> Result<Vec<Vec<(u32, f32)>>> {
+) -> Result<(Vec<Vec<(u32, f32)>>, Vec<f32>)> {
     let Sides {
         train, validation, ..
     } = sides;
@@ -104,6 +113,8 @@ async fn of_fold(
         trainer.embed(&validation).await?,
     );
     drop(trainer);
+    let labels = [&train, &validation].map(|rows| dataset.labels_of(rows));
+    let margins = margins(&references, &queries, &labels, dataset.class_names.len());
     engine.settle().await?;
     let [references, queries] = [references, queries].map(|rows| RowSource::Memory {
         values: rows.values,
@@ -114,9 +125,38 @@ async fn of_fold(
     let similarities = near.similarities.chunks_exact(NEIGHBOURS);
     let lists = near.ids.chunks_exact(NEIGHBOURS).zip(similarities);
     let row = |(id, similarity): (&u32, &f32)| (train[*id as usize], *similarity);
-    Ok(lists
-        .map(|(ids, similarities)| ids.iter().zip(similarities).map(row).collect())
-        .collect())
+    let lists = lists.map(|(ids, similarities)| ids.iter().zip(similarities).map(row).collect());
+    Ok((lists.collect(), margins))
+}
+
+/// By how much nearer each query lies, in cosine, to the mean of the references of another class than to that of its own.
+fn margins(
+    references: &Embeddings,
+    queries: &Embeddings,
+    [known, asked]: &[Vec<u32>; 2],
+    classes: usize,
+) -> Vec<f32> {
+    let dim = references.dim;
+    let mut means = vec![0.0; classes * dim];
+    for (row, class) in references.rows().zip(known) {
+        let mean = &mut means[*class as usize * dim..][..dim];
+        mean.iter_mut()
+            .zip(row)
+            .for_each(|(sum, value)| *sum += value);
+    }
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+    for mean in means.chunks_exact_mut(dim) {
+        let length = dot(mean, mean).sqrt();
+        mean.iter_mut()
+            .for_each(|value| *value /= length.max(f32::MIN_POSITIVE));
+    }
+    let of_query = |(row, class): (&[f32], &u32)| {
+        let cosines = means.chunks_exact(dim).map(|mean| dot(mean, row));
+        let others = cosines.enumerate().filter(|(at, _)| *at != *class as usize);
+        let nearest = others.fold(-1.0, |most: f32, (_, cosine)| most.max(cosine));
+        nearest - dot(&means[*class as usize * dim..][..dim], row)
+    };
+    queries.rows().zip(asked).map(of_query).collect()
 }
 
 /// The nearest rows of every row by its features, scaled as a head would see them.
@@ -135,81 +175,4 @@ async fn of_features(
     let features = RowSource::Memory { values, dim };
     let mut index = KnnIndex::new(engine, &features, None, NEIGHBOURS).await?;
     index.search(None, |_, _| {}).await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::base::rng;
-    use crate::data::Labelled;
-    use crate::engine::device::{EngineChoice, EngineKind};
-
-    use rand::RngExt as _;
-
-    /// Clouds that overlap, of uneven sizes, with a fiftieth of the labels changed; and which.
-    fn clouds() -> (Dataset, Vec<u32>) {
-        let mut rng = rng::stream(5, "clouds");
-        let sizes = [300, 200, 120, 60, 40];
-        let centres: Vec<[f64; 8]> = sizes
-            .map(|_| [0.0; 8].map(|_| 1.5 * rng::normal(&mut rng)))
-            .into();
-        let (mut values, mut labels, mut changed) = (Vec::new(), Vec::new(), Vec::new());
-        for (class, size) in sizes.into_iter().enumerate() {
-            for _ in 0..size {
-                let row = centres[class].map(|centre| (centre + rng::normal(&mut rng)) as f32);
-                values.extend(row);
-                let is_changed = rng.random_range(0..50) == 0;
-                if is_changed {
-                    changed.push(labels.len() as u32);
-                }
-                labels.push((class + usize::from(is_changed)) % sizes.len());
-            }
-        }
-        let dataset = Dataset::new(Labelled {
-            values,
-            dim: 8,
-            labels: labels.iter().map(usize::to_string).collect(),
-            ..Labelled::default()
-        });
-        (dataset.expect("classes"), changed)
-    }
-
-    #[test]
-    fn labels_that_were_changed_are_found_on_every_side_by_heads_that_did_not_learn_them() {
-        let (dataset, changed) = clouds();
-        let dataset = Rc::new(dataset);
-        let choice = EngineChoice {
-            kind: Some(EngineKind::Cpu),
-            ..EngineChoice::default()
-        };
-        let engine = pollster::block_on(Engine::open(&choice, 64 << 20)).expect("opens");
-        let sets = [
-            "steps=100",
-            "batch_size=32",
-            "memory_size=0",
-            "hidden_layers=[32]",
-        ];
-        let config = dataset
-            .default_config()
-            .with_all(sets.map(str::to_owned).iter())
-            .expect("sets");
-        let by_folds =
-            |folds| pollster::block_on(RowsToCheck::by_folds(&engine, &dataset, &config, folds));
-        let check = by_folds(5).expect("checks");
-        assert_eq!(check.rows, 720);
-        let by_head = check.suspects.iter().filter(|of| of.is_clear(of.votes));
-        let rows: Vec<u32> = by_head.map(|of| of.row).collect();
-        let right = rows.iter().filter(|row| changed.contains(row)).count();
-        println!(
-            "{right} of {} changed labels in {} rows",
-            changed.len(),
-            rows.len()
-        );
-        assert!(4 * right >= 3 * changed.len() && 10 * right >= 6 * rows.len());
-        assert!(check.suspects.iter().all(|of| of.by_features.is_some()));
-        let again = by_folds(5).expect("checks");
-        assert_eq!(check, again, "the same every time");
-        let refused = by_folds(1).expect_err("one is none").to_string();
-        assert!(refused.contains("1 folds of 720 rows"), "{refused}");
-    }
 }

@@ -167,39 +167,3 @@ fn in_scanpy(report: &RunReport) -> (Piece, String) {
     );
     (Piece::Csv, lines)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::results::tests::small;
-    use super::*;
-
-    #[test]
-    fn cells_go_back_to_the_file_that_they_came_from_under_its_name() {
-        let mut results = small();
-        let [torch, onnx, other] = results.code();
-        assert!(torch.2.contains(
-            "torch.nn.Sequential(\n    torch.nn.Linear(3, 4), torch.nn.ReLU(),\n    torch.nn.Linear(4, 2),\n)"
-        ));
-        assert!(torch.2.contains(
-            "# yours: float32, the columns in the order of the file\nrows = torch.rand(5, 3)\n"
-        ));
-        assert!(onnx.2.contains("rand(5, 3)") && onnx.2.contains("# 2 numbers a row"));
-        assert_eq!(other.1, Piece::Csv);
-        assert!(other.2.ends_with("color=\"label\")"), "{}", other.2);
-        results.report.data.name = "/home/someone/my \"cells\".h5ad".to_owned();
-        results.report.data.label_column = Some("cell_type".to_owned());
-        results.report.data.scaling = ScalingKind::Common;
-        let [torch, _, cells] = results.code();
-        assert!(torch.2.contains("; the head scales them itself\n"));
-        assert_eq!(cells.1, Piece::Npy);
-        for line in [
-            "adata = sc.read_h5ad(\"my \\\"cells\\\".h5ad\")\nadata.obsm[\"X_nearfar\"] = np.load(\"all_embeddings.npy\")\n",
-            "sc.pl.umap(adata, color=\"cell_type\")\nadata.write_h5ad(\"my \\\"cells\\\"_nearfar.h5ad\")",
-        ] {
-            assert!(cells.2.contains(line), "{}", cells.2);
-        }
-        results.report.data.left_out = serde_json::from_str("[[3,4]]").expect("rows");
-        let [.., cells] = results.code();
-        assert!(cells.1 == Piece::Csv && cells.2.contains("[table[\"row\"]].copy()"));
-    }
-}

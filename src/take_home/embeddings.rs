@@ -72,6 +72,11 @@ pub(super) fn suspects(dataset: &Dataset, check: &RowsToCheck) -> TakenFile {
         column("neighbours_of_label", |of| of.own.to_string()),
         column("neighbours", |of| of.neighbours.to_string()),
         column("similarity", |of| format!("{:.4}", of.similarity)),
+        column("margin", |of| {
+            of.margin
+                .map_or_else(String::new, |margin| format!("{margin:.4}"))
+        }),
+        column("by_head", |of| of.by_head.to_string()),
         column("neighbours_of_likely_by_features", |of| {
             of.by_features
                 .map_or_else(String::new, |votes| votes.to_string())
@@ -247,6 +252,8 @@ pub(super) mod tests {
             own: 1,
             neighbours: 10,
             similarity: 0.5,
+            by_head: true,
+            margin: Some(0.25),
             by_features: Some(8),
         };
         let check = RowsToCheck {
@@ -267,8 +274,8 @@ pub(super) mod tests {
         ));
         assert_eq!(
             words(&suspects(&dataset, &check)),
-            "row,name,label,likely_label,neighbours_of_likely,neighbours_of_label,neighbours,similarity,neighbours_of_likely_by_features\n\
-             7,\"7.png\",\"7\",\"v\",\"9\",\"1\",\"10\",\"0.5000\",\"8\"\n"
+            "row,name,label,likely_label,neighbours_of_likely,neighbours_of_label,neighbours,similarity,margin,by_head,neighbours_of_likely_by_features\n\
+             7,\"7.png\",\"7\",\"v\",\"9\",\"1\",\"10\",\"0.5000\",\"0.2500\",\"true\",\"8\"\n"
         );
         let changed = TakenFile::of_changes(&dataset, &[(7, "=\"1\"".to_owned())]);
         assert_eq!(

@@ -116,7 +116,7 @@ test("every row is checked by a head that did not train on it, labels are accept
     // All of them as a file, which the command line makes of the same run.
     const [all] = await Promise.all([page.page.waitForEvent("download"), page.click("save-rows-to-check")]);
     const lines = (await readFile(await all.path(), "utf8")).trim().split("\n");
-    assert.equal(lines[0], "row,name,label,likely_label,neighbours_of_likely,neighbours_of_label,neighbours,similarity,neighbours_of_likely_by_features");
+    assert.equal(lines[0], "row,name,label,likely_label,neighbours_of_likely,neighbours_of_label,neighbours,similarity,margin,by_head,neighbours_of_likely_by_features");
     assert.deepEqual(lines.slice(1).map((line) => Number(line.split(",")[0])), found.map(({ row }) => row));
     await page.click("take-home");
     await page.page.waitForFunction(() => document.querySelector("[data-testid=export-zip]")?.getAttribute("aria-disabled") === "false");

@@ -39,7 +39,7 @@ pub(crate) fn Checks(state: State, session: Session) -> impl IntoView {
                 <button data-testid="check-every-row" class:primary=can_check_now(state) aria-disabled=move || cannot().to_string() on:click=move |_| session.check_every_row()>{text}</button>
                 <p class="muted">
                     "Each row is judged by a head that did not train on it: five heads are trained anew, each without a fifth of the rows ("
-                    {takes} "). A row is listed where eight or more of its ten nearest rows are of one other class, for that head or for the features alone."
+                    {takes} "). A row is listed where eight or more of its ten nearest rows are of one other class, on whose side it lies as far as usual rows lie on their own; and where the features alone say so."
                 </p>
             </div>
             <div class="ask">
@@ -140,7 +140,7 @@ fn said(check: &RowsToCheck) -> String {
     let count = |head: bool, features: bool| {
         let is = |of: &&Suspect| {
             let by_features = of.by_features.is_some_and(|votes| of.is_clear(votes));
-            (of.is_clear(of.votes), by_features) == (head, features)
+            (of.by_head, by_features) == (head, features)
         };
         grouped(check.suspects.iter().filter(is).count() as u64)
     };
@@ -273,7 +273,7 @@ fn line(
             </td>
             <td class="label">{suspect.class.clone()}</td>
             <td class="likely">{suspect.likely.clone()}</td>
-            <td class:muted={!suspect.is_clear(suspect.votes)}>{votes(suspect.votes)}</td>
+            <td class:muted={!suspect.by_head}>{votes(suspect.votes)}</td>
             {suspect.by_features.map(|count| view! { <td class:muted={!suspect.is_clear(count)}>{votes(count)}</td> })}
             <td class="decide">{choice(true, "Accept")}{choice(false, "Pass")}</td>
         </tr>

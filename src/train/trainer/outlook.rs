@@ -69,7 +69,7 @@ impl Trainer {
         config: &TrainConfig,
         rate: &Rate,
     ) -> Result<Forecast> {
-        Self::plan_part(room, dataset, config, rate, Part::Run)
+        Self::plan_part(room, dataset, config, rate, Part::Run, None)
     }
 
     /// Bytes that PML would take at the peak of the largest step of such a run, above what is there before: an estimate, with the
@@ -128,25 +128,12 @@ impl Trainer {
         proxies.is_none_or(|proxies| proxies.per_class.saturating_mul(classes) <= MOST_PROXIES)
     }
 
-    /// Forecasts a part of a run; the memory is that of the whole run.
+    /// Forecasts a part of a run, on these sides if there are any, whatever the settings say of the split; the memory is that of the
+    /// whole run.
     ///
     /// # Errors
     /// As [`Trainer::plan`].
     pub(crate) fn plan_part(
-        room: &Room,
-        dataset: &Dataset,
-        config: &TrainConfig,
-        rate: &Rate,
-        part: Part,
-    ) -> Result<Forecast> {
-        Self::plan_on(room, dataset, config, rate, part, None)
-    }
-
-    /// Forecasts as [`Trainer::plan_part`], on these sides if there are any, whatever the settings say of the split.
-    ///
-    /// # Errors
-    /// As [`Trainer::plan`].
-    pub(crate) fn plan_on(
         room: &Room,
         dataset: &Dataset,
         config: &TrainConfig,

@@ -19,7 +19,6 @@ pub(super) fn Ask(state: State, session: Session) -> impl IntoView {
         seeds,
         now,
         varied,
-        by_folds_ms,
         ..
     } = state.compare;
     let presets = Preset::ALL.map(|(name, words, _)| (name, words));
@@ -39,16 +38,6 @@ pub(super) fn Ask(state: State, session: Session) -> impl IntoView {
         what.set(name);
     };
     let of_values = move || *what.read() == VALUES;
-    let decide_off = move || by_folds_ms.get().is_none() || !can_compare(state);
-    let decide_text = move || match by_folds_ms.get() {
-        Some(ms) => format!("Decide: 5 folds, {}", time(ms)),
-        None => "Decide: 5 folds".to_owned(),
-    };
-    let decide = move |_| {
-        if !untrack(decide_off) {
-            session.compare_by_folds();
-        }
-    };
     let off = move || (now.read().is_none() && !can_compare(state)).to_string();
     let text = move || {
         if now.read().is_some() {
@@ -78,12 +67,33 @@ pub(super) fn Ask(state: State, session: Session) -> impl IntoView {
                 of="a seed" text="A seed decides the first weights and the batches. Each setting is trained with so many seeds, so that luck is told from merit. Three are enough for a first look; with one, no difference is called clear."
             />
             <button class="primary" data-testid="compare-start" aria-disabled=off on:click=move |_| session.compare()>{text}</button>
-            <button data-testid="compare-decide" hidden=move || now.read().is_some() aria-disabled=move || decide_off().to_string() on:click=decide>{decide_text}</button>
-            <About
-                of="decide" text="Ranks by all rows that are not tested, in place of the validation rows alone: they are dealt to five parts, and each part is scored by heads that trained on the other four. With several times as many rows, smaller differences are more than chance. The test rows stay out of it."
-            />
+            <Decide state session/>
         </div>
         <p class="muted" data-testid="compare-forecast" role="status" hidden=move || now.read().is_some()>{move || forecast(state)}</p>
+    }
+}
+
+/// The button that compares by folds, and says how long that takes.
+#[component]
+fn Decide(state: State, session: Session) -> impl IntoView {
+    let Compare {
+        now, by_folds_ms, ..
+    } = state.compare;
+    let off = move || by_folds_ms.get().is_none() || !can_compare(state);
+    let text = move || match by_folds_ms.get() {
+        Some(ms) => format!("Decide: 5 folds, {}", time(ms)),
+        None => "Decide: 5 folds".to_owned(),
+    };
+    let decide = move |_| {
+        if !untrack(off) {
+            session.compare_by_folds();
+        }
+    };
+    view! {
+        <button data-testid="compare-decide" hidden=move || now.read().is_some() aria-disabled=move || off().to_string() on:click=decide>{text}</button>
+        <About
+            of="decide" text="Ranks by all rows that are not tested, in place of the validation rows alone: they are dealt to five parts, and each part is scored by heads that trained on the other four. With several times as many rows, smaller differences are more than chance. The test rows stay out of it."
+        />
     }
 }
 
