@@ -144,6 +144,90 @@ impl RowsToCheck {
             let nearer = b.similarity.total_cmp(&a.similarity);
             surer.then(nearer).then(a.row.cmp(&b.row))
         });
+        Self {
+            rows: rows.len() as u64,
+            suspects,
+            confused: confused(labels, found),
+        }
+    }
+}
+
+impl Suspect {
+    /// Tells if a number of its neighbours is nearly all of them, so that they contradict its label.
+    pub fn is_clear(&self, votes: u32) -> bool {
+        f64::from(votes) >= AGREE * f64::from(self.neighbours)
+    }
+}
+
+/// The classes that are taken for another most often.
+fn confused(labels: &[String], found: &Neighbors) -> Vec<Confusion> {
+    let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut counts: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for (class, near) in labels.iter().zip(found.ids.chunks_exact(found.k)) {
+        *sizes.entry(class).or_default() += 1;
+        let nearest = &labels[near[0] as usize];
+        if nearest != class {
+            *counts.entry((class, nearest)).or_default() += 1;
+        }
+    }
+    let confusion = |((class, taken_for), rows): ((&str, &str), u64)| Confusion {
+        class: class.to_owned(),
+        taken_for: taken_for.to_owned(),
+        rows,
+        of: sizes[class],
+    };
+    let mut confused: Vec<Confusion> = counts.into_iter().map(confusion).collect();
+    order::sort_by_key(&mut confused, |confusion| std::cmp::Reverse(confusion.rows));
+    confused.truncate(CONFUSIONS);
+    confused
+}
+
+fn votes<'a>(found: &Neighbors, labels: &'a [String], place: usize) -> Votes<'a> {
+    let mut votes = Votes::new();
+    let near = place * found.k..(place + 1) * found.k;
+    for (id, similarity) in found.ids[near.clone()]
+        .iter()
+        .zip(&found.similarities[near])
+    {
+        let (count, sum) = votes.entry(&labels[*id as usize]).or_default();
+        *count += 1;
+        *sum += f64::from(*similarity);
+    }
+    votes
+}
+
+/// The other class that nearly all of `k` neighbours are of.
+fn agreed<'a>(votes: &Votes<'a>, class: &str, k: usize) -> Option<&'a str> {
+    let others = votes.iter().filter(|(other, _)| **other != class);
+    let (likely, (count, _)) =
+        others.max_by(|(_, a), (_, b)| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)))?;
+    (f64::from(*count) >= AGREE * k as f64).then_some(*likely)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_among_another_class_is_found_and_its_class_is_said_to_be_taken_for_it() {
+        // Six rows on a line, three of each class; row 102 bears the label of the other side.
+        let rows = [100, 101, 102, 103, 104, 105];
+        let labels = ["a", "a", "b", "b", "b", "b"].map(str::to_owned);
+        let found = Neighbors {
+            k: 2,
+            ids: vec![1, 2, 0, 2, 1, 0, 4, 5, 3, 5, 4, 3],
+            similarities: vec![0.9, 0.8, 0.9, 0.9, 0.9, 0.7, 0.9, 0.8, 0.9, 0.9, 0.9, 0.8],
+        };
+        let check = RowsToCheck::new(&rows, &labels, &found);
+        assert_eq!(check.rows, 6);
+        let [suspect] = &check.suspects[..] else {
+            panic!("{check:?}");
+        };
+        assert_eq!(
+            (suspect.row, &suspect.likely[..], suspect.votes, suspect.own),
+            (102, "a", 2, 0)
+        );
+        assert!((suspect.similarity - 0.8).abs() < 1e-6);
         let confused = |class: &str, taken_for: &str, rows, of| Confusion {
             class: class.to_owned(),
             taken_for: taken_for.to_owned(),
