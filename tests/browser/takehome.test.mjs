@@ -169,7 +169,7 @@ assert abs(embeddings - numpy.load("rows.npy")).max() < 1e-5, embeddings - numpy
     await page.says("taken", /^Link: copied\.$/);
     const link = await page.page.evaluate(() => navigator.clipboard.readText());
     assert.equal(link, await page.find("link").inputValue());
-    assert.match(link, /^http:.*\?engine=cpu#.*data=trees\.h5ad.*&steps=20&/);
+    assert.match(link, /^http:.*\?engine=cpu#data=file%3Atrees\.h5ad&.*&steps=20$/);
     await page.page.keyboard.press("Escape");
     // The command line prints the same lines for what was saved.
     await page.click("take-home");
