@@ -172,7 +172,7 @@ test("two settings are tried each with each, and folds decide by all rows that a
     const table = await rows(page);
     const names = table.map((row) => row.name);
     for (const loss of ["triplet-margin", "contrastive"]) for (const lr of ["0.001", "0.002"]) assert.ok(names.includes(`loss.name=${loss}, optimizer.lr=${lr}`), names.join("; "));
-    assert.match(await page.text("leaderboard"), /over all \d{3} rows that are not tested, each in one of 5 folds/);
+    assert.match(await page.page.locator(".basis").innerText(), /over all \d{3} rows that are not tested, each in one of 5 folds/);
     await page.screenshot("compare-folds");
     const report = JSON.parse(await saved(page, "compare-save"));
     assert.deepEqual([report.folds, report.seeds.length, report.runs], [5, 2, [50, 50]]);
