@@ -17,12 +17,13 @@ Examples:
   nearfar compare --data flowers.csv --labels species --grid memory_size=0,1024 --grid optimizer.lr=0.001,0.01
   nearfar compare --data sample:digits --recipes sup-con,proxy-anchor,arc-face --seeds 5
   nearfar compare --preset losses --set steps=1000 --json
+  nearfar compare --data flowers.csv --folds 5
 
 Report of --json: `rows[]`, best first, with `name`, `kind` (raw, linear_map, head), `settings[]`, `standing` (leader, clear,
 within_noise, unjudged, dropped, failed, waiting), `precision_at_1`, `mean_average_precision_at_r`, `standard_deviation`,
 `seeds[].{seed, precision_at_1, mean_average_precision_at_r, elapsed_ms}`, `steps`, `peak_bytes`, `error`, and the intervals
 `behind`, `over_raw`, `over_linear_map`, each `{difference, low, high}`; `test.{name, seed, metrics}`, `verdict`, `finished`,
-`runs` (done, all), `queries`, `classes`, `new_classes`, `seeds[]`, `data`, `data_seed`, `elapsed_ms`, `peak_bytes`, `budget_bytes`,
+`runs` (done, all), `folds`, `queries`, `classes`, `new_classes`, `seeds[]`, `data`, `data_seed`, `elapsed_ms`, `peak_bytes`, `budget_bytes`,
 `engine`, `adapter`, `version`.";
 
 /// Compare settings: which loss, sampler, memory or any other setting is best, and whether that is more than chance
@@ -53,6 +54,10 @@ pub(super) struct Compare {
     /// How many seeds each entry is trained with
     #[arg(long, value_name = "COUNT", default_value_t = CompareConfig::default().seeds)]
     seeds: u64,
+    /// Rank by this many folds: all rows that are not tested are scored, each part by heads that trained on the others. Takes as many
+    /// times as long, and tells smaller differences from chance
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    folds: u64,
     /// The first seed, which the data and its split follow too [default: 0]
     #[arg(long)]
     seed: Option<u64>,
@@ -113,6 +118,7 @@ impl Compare {
             preset: self.preset,
             sets,
             seeds: self.seeds,
+            folds: self.folds,
             seconds: None,
         })
     }

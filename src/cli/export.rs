@@ -1,20 +1,22 @@
 //! `nearfar export`: one piece of what a run left, for another program.
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use nearfar::{Bytes, Piece, Result, Results, RowsOf, TakenFile};
+use nearfar::{Bytes, Error, Piece, Result, Results, RowsOf, RowsToCheck, TakenFile};
 use serde_json::json;
 
 use super::output::{Folder, Output};
 use super::saved::Saved;
-use super::{Common, print_json, print_line, sides};
+use super::{Common, print_json, print_line, progress, sides};
 
 const EXAMPLES: &str = "\
 Examples:
   nearfar export run --format onnx --out head.onnx
   nearfar export run --format zip --out run.zip
+  nearfar export run --format rows-to-check --folds 5 --data flowers.csv --out to_check.csv
   nearfar export run --format csv --side train --data flowers.csv --labels species --out train.csv";
 
 /// Write one piece of a saved run for another program: the head, embeddings, a report, a script
@@ -41,6 +43,10 @@ pub(super) struct Export {
     /// The class of each of its rows, as for `train`
     #[arg(long, value_name = "COLUMN|FILE[:COLUMN]", requires = "data")]
     labels: Option<String>,
+    /// Check every row, by heads that did not train on it: as many as given here are trained anew, with the run's settings, each
+    /// without its part of the rows
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=20))]
+    folds: Option<u64>,
     #[command(flatten)]
     common: Common,
 }
@@ -62,11 +68,15 @@ impl Export {
 
     async fn export(&self) -> Result<()> {
         let mut results = Saved::open(&self.run)?.results()?;
-        if self.format.is_of_rows() {
-            self.bring_rows(&mut results).await?;
-        }
-        let files = self.format.files(&results)?;
-        let files = without_folder(files);
+        let files = match self.folds {
+            Some(folds) => vec![self.check_by_folds(&results, folds as usize).await?],
+            None => {
+                if self.format.is_of_rows() {
+                    self.bring_rows(&mut results).await?;
+                }
+                without_folder(self.format.files(&results)?)
+            }
+        };
         match &files[..] {
             [file] => {
                 let mut output = Output::create(&self.out, &self.inputs())?;
@@ -109,6 +119,28 @@ impl Export {
         let run = self.run.to_str().into_iter();
         let data = [&self.data, &self.labels].into_iter().flatten();
         run.chain(data.map(String::as_str)).collect()
+    }
+
+    /// Trains heads anew, and lists the rows that those contradict which did not train on them.
+    async fn check_by_folds(&self, results: &Results, folds: usize) -> Result<TakenFile> {
+        if self.format != Piece::RowsToCheck {
+            return Err(Error::Config(format!(
+                "--folds checks labels, and --format {} has none to check: leave it out, or ask for rows-to-check",
+                self.format.name()
+            )));
+        }
+        let (data, labels) = (self.data.as_deref(), self.labels.as_deref());
+        let group = results.report.config.group.as_deref();
+        let dataset = Rc::new(sides::dataset(results, data, labels, group, RowsOf::All)?);
+        let config = &results.report.config;
+        let tasks = progress::Tasks::default();
+        let heard = tasks.clone();
+        let engine = self.common.open(config.budget_bytes)?;
+        let engine = engine.with_listener(move |working| heard.hear(&working));
+        let check = RowsToCheck::by_folds(&engine, &dataset, config, folds).await;
+        tasks.finish();
+        let check = check?;
+        Ok(TakenFile::of_suspects(&dataset, &check))
     }
 
     /// Adds the rows of a side: those in the run's folder, or those of its data, through the head.

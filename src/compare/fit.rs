@@ -114,7 +114,7 @@ impl Contest {
 fn cost(room: &Room, dataset: &Dataset, rate: &Rate, config: &TrainConfig) -> Result<[f64; 2]> {
     let of = |steps: u64| {
         let config = with_steps(config, steps);
-        Trainer::plan_part(room, dataset, &config, rate, Part::Training)
+        Trainer::plan_part(room, dataset, &config, rate, Part::Training, None)
             .map(|forecast| forecast.predicted_ms)
     };
     let full = config.steps.max(2);

@@ -9,6 +9,7 @@ pub(crate) mod recipes;
 
 mod contest;
 mod fit;
+mod folds;
 mod judge;
 mod report;
 mod row;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use web_time::Instant;
 
 pub use contest::{CompareConfig, Contest, Preset};
+use folds::Judged;
 use report::TestScore;
 pub use report::{CompareReport, CompareRow, RowKind, Standing};
 
@@ -30,11 +32,9 @@ use crate::base::error::{Error, Result};
 use crate::base::forecast::Rate;
 use crate::base::order;
 use crate::base::plan::Room;
-use crate::data::by_class::class_counts;
-use crate::data::{Dataset, Side};
+use crate::data::{Dataset, Side, Sides};
 use crate::engine::Engine;
 use crate::rules::config::{InitialWeights, TrainConfig};
-use crate::search::metrics::Judged;
 use crate::train::trainer::{Encoder, Part, Trainer};
 use contest::{Entry, of_entry};
 use judge::Queries;
@@ -89,11 +89,11 @@ pub enum CompareProgress {
 /// A unit of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Job {
-    Baselines,
-    /// A run of the row, with the seed of this index.
+    Baselines(usize),
+    /// A run of the row: the fold of this number with the first seed, then all folds with the second ..
     Run {
         row: usize,
-        seed: usize,
+        pass: usize,
         steps: u64,
     },
     /// Drops the worse half.
@@ -115,6 +115,10 @@ pub struct Comparison {
     dataset: Rc<Dataset>,
     contest: Contest,
     rows: Vec<Row>,
+    /// The sides of each fold; none if the settings say the sides.
+    folds: Vec<Sides>,
+    /// The queries that the baselines answered so far.
+    judged: Judged,
     queries: Queries,
     jobs: VecDeque<Job>,
     training: Option<Training>,
@@ -136,8 +140,13 @@ impl Contest {
     /// # Errors
     /// [`Error::Config`] with the name of an entry that does not fit the room, or does not suit the data.
     pub fn plan(&self, room: &Room, dataset: &Dataset, rate: &Rate) -> Result<CompareForecast> {
-        let plan =
-            |config: &TrainConfig, part| Trainer::plan_part(room, dataset, config, rate, part);
+        // Folds are of equal size: one tells the cost of each.
+        let folds = self.fold_sides(dataset)?;
+        let (sides, times) = (folds.first(), folds.len().max(1));
+        let plan = |config: &TrainConfig, part| {
+            let sides = sides.filter(|_| part != Part::Test);
+            Trainer::plan_part(room, dataset, config, rate, part, sides)
+        };
         let base = at_random(&self.base);
         let baselines = plan(&base, Part::Baselines)?;
         let (mut peak_bytes, mut largest) = (baselines.memory.total_bytes(), "raw features");
@@ -159,12 +168,14 @@ impl Contest {
         let mut forecast = CompareForecast {
             runs: 0,
             steps: 0,
-            predicted_ms: baselines.predicted_ms + tested_ms,
+            predicted_ms: times as f64 * baselines.predicted_ms + tested_ms,
             peak_bytes,
             largest: largest.to_owned(),
         };
-        for (rung, mut costs) in self.rungs.iter().zip(costs) {
+        for (at, (rung, mut costs)) in self.rungs.iter().zip(costs).enumerate() {
             let Rung { entries, seeds, .. } = *rung;
+            let is_last = at + 1 == self.rungs.len();
+            let seeds = seeds * if is_last { times } else { 1 };
             // The entries that will go on are unknown: the slowest are assumed.
             order::sort_by(&mut costs, |a, b| b.0.total_cmp(&a.0));
             costs.truncate(entries);
@@ -172,6 +183,10 @@ impl Contest {
             order::sort_by_key(&mut costs, |(_, steps)| std::cmp::Reverse(*steps));
             forecast.steps += seeds as u64 * costs.iter().map(|(_, steps)| steps).sum::<u64>();
             forecast.runs += (seeds * entries) as u64;
+            if is_last && !folds.is_empty() {
+                // The best trains once more, to be tested.
+                forecast.predicted_ms += costs.iter().map(|(ms, _)| *ms).fold(0.0, f64::max);
+            }
         }
         if let Some(search) = &self.search {
             forecast.predicted_ms = forecast.predicted_ms.min(search.limit_ms);
@@ -187,7 +202,7 @@ impl Comparison {
     /// As [`Contest::plan`]: a comparison that does not fit the engine's budget is refused before anything starts.
     pub fn new(engine: Engine, dataset: Rc<Dataset>, contest: Contest) -> Result<Self> {
         let forecast = contest.plan(&engine.room(), &dataset, &Rate::default())?;
-        let suited = dataset.default_config();
+        let (suited, folds) = (dataset.default_config(), contest.fold_sides(&dataset)?);
         let mut rows = vec![
             Row::baseline(RowKind::Raw),
             Row::baseline(RowKind::LinearMap),
@@ -198,8 +213,10 @@ impl Comparison {
             engine,
             dataset,
             rows,
+            jobs: (0..folds.len().max(1)).map(Job::Baselines).collect(),
+            folds,
+            judged: Judged::default(),
             queries: Queries::default(),
-            jobs: VecDeque::from([Job::Baselines]),
             training: None,
             rung: 0,
             runs: [0, forecast.runs],
@@ -241,15 +258,15 @@ impl Comparison {
             return Ok(CompareProgress::Finished);
         }
         let progress = match job {
-            Job::Baselines => self.score_baselines().await?,
+            Job::Baselines(fold) => self.score_baselines(fold).await?,
             Job::Halve => self.halve(),
             Job::Test if self.contest.search.is_some() => {
                 self.end_search();
                 CompareProgress::Finished
             }
             Job::Test => self.score_test().await?,
-            Job::Run { row, seed, steps } => {
-                let progress = self.run(row, seed, steps, at_most).await?;
+            Job::Run { row, pass, steps } => {
+                let progress = self.run(row, pass, steps, at_most).await?;
                 if progress == CompareProgress::Steps {
                     return Ok(progress);
                 }
@@ -261,7 +278,7 @@ impl Comparison {
             self.jobs.pop_front();
         }
         let was_pilot = self.end_pilot(job, &progress);
-        if matches!(job, Job::Baselines | Job::Halve) || was_pilot {
+        if matches!(job, Job::Baselines(_) | Job::Halve) || was_pilot {
             self.size_rungs();
         }
         Ok(if was_pilot {
@@ -275,13 +292,14 @@ impl Comparison {
     fn add_rung(&mut self) {
         let Rung { seeds, share, .. } = self.contest.rungs[self.rung];
         let is_last = self.rung + 1 == self.contest.rungs.len();
-        for seed in 0..seeds {
+        // Before the last rung one fold has to do.
+        for pass in 0..seeds * self.folds_of_rung() {
             for (row, of_row) in self.rows.iter_mut().enumerate() {
                 let goes_on = of_row.goes_on();
                 if let Some(config) = of_row.config.as_ref().filter(|_| goes_on) {
                     let steps = rungs::steps(config.steps, share);
                     of_row.full = if is_last { steps } else { config.steps };
-                    self.jobs.push_back(Job::Run { row, seed, steps });
+                    self.jobs.push_back(Job::Run { row, pass, steps });
                 }
             }
         }
@@ -289,56 +307,36 @@ impl Comparison {
             .push_back(if is_last { Job::Test } else { Job::Halve });
     }
 
-    /// A trainer for the next job; the memory of the one before was freed.
-    async fn trainer(&self, config: TrainConfig, starts_at_random: bool) -> Result<Trainer> {
+    /// A trainer for the next job, on a fold if there are any; the memory of the one before was freed.
+    async fn trainer(
+        &self,
+        config: TrainConfig,
+        starts_at_random: bool,
+        fold: Option<usize>,
+    ) -> Result<Trainer> {
         self.engine.settle().await?;
         self.engine.ledger().restart_peak();
         let (engine, dataset) = (self.engine.clone(), Rc::clone(&self.dataset));
+        let trainer = match fold.and_then(|fold| self.folds.get(fold)) {
+            Some(sides) => Trainer::on(engine, dataset, config, sides.clone()).await?,
+            None => Trainer::at_random(engine, dataset, config).await?,
+        };
         match starts_at_random {
-            true => Trainer::at_random(engine, dataset, config).await,
-            false => Trainer::new(engine, dataset, config).await,
+            true => Ok(trainer),
+            false => trainer.with_first_weights().await,
         }
-    }
-
-    async fn score_baselines(&mut self) -> Result<CompareProgress> {
-        let started = Instant::now();
-        let mut trainer = self.trainer(at_random(&self.contest.base), true).await?;
-        let trained = self.dataset.labels_of(&trainer.sides().train);
-        let trained = class_counts(&trained);
-        for (row, encoder) in [Encoder::Raw, Encoder::Linear].into_iter().enumerate() {
-            let scored = trainer.score_each(encoder, Side::Validation).await?;
-            let Some(Judged {
-                metrics, queries, ..
-            }) = scored
-            else {
-                continue;
-            };
-            if encoder == Encoder::Raw {
-                let known = queries.iter().any(|query| {
-                    let rows = trained.get(query.class as usize);
-                    rows.is_some_and(|rows| *rows > 0)
-                });
-                self.queries = Queries::new(&queries, !known);
-            }
-            let elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
-            self.rows[row].take(Scored::new(&metrics, &queries, elapsed_ms));
-        }
-        // Without a linear map its row has no scores.
-        if self.rows[1].found.hits.is_empty() {
-            self.rows[1].error = trainer.no_linear().map(ToString::to_string);
-        }
-        Ok(CompareProgress::Baselines)
     }
 
     /// Starts a run: its trainer is there, and no step was taken.
-    async fn start(&mut self, row: usize, seed: usize, steps: u64) -> Result<CompareProgress> {
+    async fn start(&mut self, row: usize, pass: usize, steps: u64) -> Result<CompareProgress> {
         let started = Instant::now();
         let mut config = with_steps(&self.contest.entries[row - 2].config, steps);
-        config.seed = self.contest.seeds[seed];
-        let trainer = match self.trainer(config, false).await {
+        let fold = pass % self.folds_of_rung();
+        config.seed = self.seed_of(pass);
+        let trainer = match self.trainer(config, false, Some(fold)).await {
             // What one candidate of a search cannot do, such as starting from a linear map, others can.
             Err(error @ (Error::Config(_) | Error::Data(_))) if self.contest.search.is_some() => {
-                return Ok(self.end_run(row, seed, steps, Some(&error)));
+                return Ok(self.end_run(row, pass, steps, Some(&error)));
             }
             trainer => trainer?,
         };
@@ -353,13 +351,13 @@ impl Comparison {
     async fn run(
         &mut self,
         row: usize,
-        seed: usize,
+        pass: usize,
         steps: u64,
         at_most: u64,
     ) -> Result<CompareProgress> {
         let started = Instant::now();
         let Some(training) = &mut self.training else {
-            return self.start(row, seed, steps).await;
+            return self.start(row, pass, steps).await;
         };
         let trainer = &mut training.trainer;
         let left = steps - trainer.step();
@@ -377,50 +375,51 @@ impl Comparison {
                 let scored = trainer.score_each(Encoder::Head, Side::Validation).await?;
                 let scored = scored.ok_or_else(nothing_to_rank)?;
                 let (metrics, queries) = (scored.metrics, scored.queries);
-                let weights = match seed {
-                    0 => Some(trainer.weights().await?),
+                let weights = match pass {
+                    0 if self.folds.is_empty() => Some(trainer.weights().await?),
                     _ => None,
                 };
                 let elapsed_ms = training.elapsed_ms + started.elapsed().as_secs_f64() * 1e3;
-                self.rows[row].take(Scored::new(&metrics, &queries, elapsed_ms));
+                let is_last = (pass + 1).is_multiple_of(self.folds_of_rung());
+                self.rows[row].take(Scored::new(&metrics, &queries, elapsed_ms), is_last);
                 self.rows[row].head = weights.or(self.rows[row].head.take());
             }
             Err(error @ Error::NotFinite { .. }) => {
                 self.steps[0] += left;
-                return Ok(self.end_run(row, seed, steps, Some(&error)));
+                return Ok(self.end_run(row, pass, steps, Some(&error)));
             }
             Err(error) => return Err(error),
         }
-        Ok(self.end_run(row, seed, steps, None))
+        Ok(self.end_run(row, pass, steps, None))
     }
 
     /// Ends a run that is scored, or that broke off with an error.
     fn end_run(
         &mut self,
         row: usize,
-        seed: usize,
+        pass: usize,
         steps: u64,
         error: Option<&Error>,
     ) -> CompareProgress {
         if let Some(error) = error {
             self.steps[0] += self.give_up(row, error);
         }
-        let ms = self.rows[row].scores.last().map(|score| score.elapsed_ms);
+        let ms = self.rows[row].latest.map(|score| score.elapsed_ms);
         if let (Some(ms), None) = (ms, error) {
-            self.see_time(Job::Run { row, seed, steps }, ms);
+            self.see_time(Job::Run { row, pass, steps }, ms);
         }
         self.runs[0] += 1;
         let peak_bytes = self.engine.ledger().peak_bytes();
         let of_row = &mut self.rows[row];
         of_row.steps = steps;
         of_row.peak_bytes = of_row.peak_bytes.max(peak_bytes);
-        let last = of_row.scores.last().filter(|_| of_row.error.is_none());
+        let last = of_row.latest.filter(|_| of_row.error.is_none());
         let precision_at_1 = last.map(|score| score.precision_at_1);
         let name = of_row.name.clone();
         self.training = None;
         CompareProgress::Run {
             name,
-            seed: self.contest.seeds[seed],
+            seed: self.seed_of(pass),
             steps,
             precision_at_1,
         }
@@ -470,34 +469,6 @@ impl Comparison {
             left: left.min(order.len()),
             steps: steps.unwrap_or(0),
         }
-    }
-
-    /// Scores the test side by the best row.
-    async fn score_test(&mut self) -> Result<CompareProgress> {
-        if let Some(best) = self.order().first().copied() {
-            let row = &self.rows[best];
-            let (encoder, config) = match row.kind {
-                RowKind::Raw => (Encoder::Raw, at_random(&self.contest.base)),
-                RowKind::LinearMap => (Encoder::Linear, at_random(&self.contest.base)),
-                RowKind::Head => (
-                    Encoder::Head,
-                    at_random(&self.contest.entries[best - 2].config),
-                ),
-            };
-            let mut trainer = self.trainer(config, true).await?;
-            if let Some(weights) = &row.head {
-                trainer.set_weights(weights).await?;
-            }
-            let scored = trainer.score_each(encoder, Side::Test).await?;
-            self.test = scored.map(|Judged { metrics, .. }| TestScore {
-                name: row.name.clone(),
-                seed: self.contest.seeds[0],
-                metrics,
-            });
-        }
-        self.steps[0] = self.steps[1];
-        self.finished = true;
-        Ok(CompareProgress::Finished)
     }
 
     /// Rows that were scored in full, best first.
@@ -553,6 +524,7 @@ impl Comparison {
             data: self.dataset.name.clone(),
             data_seed: self.contest.base.data_seed(),
             seeds: self.seeds().to_vec(),
+            folds: self.folds.len() as u64,
             queries: self.queries.len() as u64,
             classes: self.queries.classes() as u64,
             new_classes: self.queries.are_new(),

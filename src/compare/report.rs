@@ -21,7 +21,10 @@ pub struct CompareReport {
     pub data_seed: u64,
     /// Seeds of each entry.
     pub seeds: Vec<u64>,
-    /// Validation rows that every entry is scored by.
+    /// Folds of the rows that are not tested; 0 if the validation side is scored.
+    #[serde(default)]
+    pub folds: u64,
+    /// Rows that every entry is scored by.
     pub queries: u64,
     /// Number of classes of the queries.
     pub classes: u64,
@@ -169,17 +172,48 @@ impl CompareReport {
             1 => "one seed".to_owned(),
             seeds => format!("{seeds} seeds"),
         };
-        let rows = match self.new_classes {
-            true => format!(
-                "{} rows of {} classes that were never trained on",
-                self.queries, self.classes
+        let known = match self.new_classes {
+            true => format!(" of {} classes that were never trained on", self.classes),
+            false => String::new(),
+        };
+        let rows = match self.folds {
+            0 => format!("on {} validation rows{known}", self.queries),
+            folds => format!(
+                "over all {} rows that are not tested{known}, each in one of {folds} folds, scored by heads that trained on the others",
+                self.queries
             ),
-            false => format!("{} rows", self.queries),
         };
         format!(
-            "Means over {seeds} on the validation side, {rows}; all intervals hold together. In {:.1} s, within {}.",
+            "Means over {seeds} {rows}. The intervals are 95 % for the whole table at once. In {:.1} s, within {}.",
             self.elapsed_ms / 1e3,
             Bytes(self.peak_bytes).rounded_up()
+        )
+    }
+
+    /// What is excluded, and what is still open.
+    fn outcome(&self, name: &str) -> String {
+        let standing = |wanted| {
+            let rows = self.rows.iter().filter(|row| row.standing == wanted);
+            let names: Vec<&str> = rows.map(|row| row.name.as_str()).collect();
+            (!names.is_empty()).then(|| listed(&names))
+        };
+        if let Some(unjudged) = standing(Standing::Unjudged) {
+            return format!(
+                "{name} leads, and how surely cannot be said of {unjudged}: that takes two seeds or more, and two classes."
+            );
+        }
+        let Some(near) = standing(Standing::WithinNoise) else {
+            return format!("{name} is clearly better than every other row.");
+        };
+        let excluded = standing(Standing::Clear);
+        let excluded = excluded.map(|clear| format!("Excluded, as clearly worse: {clear}. "));
+        let how = match self.folds {
+            0 => "folds of all rows that are not tested would tell more",
+            _ => "these rows cannot tell them apart, so take the one that suits you",
+        };
+        format!(
+            "{}Still open: {name} leads, within noise of {near}; {how}.",
+            excluded.unwrap_or_default()
         )
     }
 
@@ -196,28 +230,7 @@ impl CompareReport {
             }
             return format!("{stopped}Nothing is scored yet.");
         };
-        let standing = |wanted| {
-            let rows = self.rows.iter().filter(move |row| row.standing == wanted);
-            rows.map(|row| row.name.as_str()).collect::<Vec<_>>()
-        };
-        let (near, unjudged) = (
-            standing(Standing::WithinNoise),
-            standing(Standing::Unjudged),
-        );
-        let name = &leader.name;
-        let outcome = if !unjudged.is_empty() {
-            format!(
-                "{name} leads, and how surely cannot be said of {}: that takes two seeds or more, and two classes.",
-                listed(&unjudged)
-            )
-        } else if near.is_empty() {
-            format!("{name} is clearly better than every other row.")
-        } else {
-            format!(
-                "{name} leads, within noise of {}: more seeds or more validation rows would tell.",
-                listed(&near)
-            )
-        };
+        let outcome = self.outcome(&leader.name);
         let test = match (&self.test, self.finished) {
             (Some(TestScore { seed, metrics, .. }), _) => {
                 let of_seed = match leader.kind {

@@ -25,6 +25,9 @@ pub(super) struct Row {
     pub(super) found: Found,
     /// Scores of each seed, in the order of `found`.
     pub(super) scores: Vec<Score>,
+    /// Results of the folds of the next seed so far, and the last run's score.
+    folds: Option<Scored>,
+    pub(super) latest: Option<Score>,
     /// Steps of its last run.
     pub(super) steps: u64,
     /// Steps of a run of the last rung.
@@ -66,6 +69,22 @@ impl Scored {
             hits: queries.iter().map(|query| query.hit).collect(),
         }
     }
+
+    /// The result of both over the queries of both.
+    fn and(self, other: Self) -> Self {
+        let [own, others] = [&self.hits, &other.hits].map(|hits| hits.len() as f64);
+        let mean = |of: fn(&Score) -> f64| {
+            (own * of(&self.score) + others * of(&other.score)) / (own + others).max(1.0)
+        };
+        Self {
+            score: Score {
+                precision_at_1: mean(|score| score.precision_at_1),
+                mean_average_precision_at_r: mean(|score| score.mean_average_precision_at_r),
+                elapsed_ms: self.score.elapsed_ms + other.score.elapsed_ms,
+            },
+            hits: [self.hits, other.hits].concat(),
+        }
+    }
 }
 
 impl Row {
@@ -85,6 +104,8 @@ impl Row {
                 fixed: true,
             },
             scores: Vec::new(),
+            folds: None,
+            latest: None,
             steps: 0,
             full: 0,
             before: Default::default(),
@@ -112,15 +133,26 @@ impl Row {
         }
     }
 
-    /// Adds the result of a run.
-    pub(super) fn take(&mut self, scored: Scored) {
-        self.scores.push(scored.score);
-        self.found.hits.push(scored.hits);
+    /// Adds the result of a run. The runs of the folds of a seed give one result, once the last is there.
+    pub(super) fn take(&mut self, scored: Scored, is_last: bool) {
+        self.latest = Some(scored.score);
+        let scored = match self.folds.take() {
+            Some(before) => before.and(scored),
+            None => scored,
+        };
+        match is_last {
+            true => {
+                self.scores.push(scored.score);
+                self.found.hits.push(scored.hits);
+            }
+            false => self.folds = Some(scored),
+        }
     }
 
     /// Marks the row as failed; its earlier results do not count.
     pub(super) fn fail(&mut self, error: String) {
         (self.error, self.head) = (Some(error), None);
+        (self.folds, self.latest) = (None, None);
     }
 
     /// Ends a rung: the results of the rung are cleared if the row goes on.

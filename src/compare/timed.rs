@@ -159,7 +159,7 @@ impl Comparison {
         self.timed.pilot = Pilot::Runs;
         self.jobs = VecDeque::from([Job::Run {
             row: entry + 2,
-            seed: 0,
+            pass: 0,
             steps: rungs::steps(full, PILOT * rung.share),
         }]);
     }
@@ -188,7 +188,7 @@ impl Comparison {
 
     /// Replaces the runs of the current rung, of which none has begun, by those of its size now.
     fn renew_rung(&mut self) {
-        self.jobs.retain(|job| matches!(job, Job::Baselines));
+        self.jobs.retain(|job| matches!(job, Job::Baselines(_)));
         self.add_rung();
         let (runs, steps) = self.jobs.iter().fold((0, 0), |(runs, sum), job| match job {
             Job::Run { steps, .. } => (runs + 1, sum + steps),
@@ -225,7 +225,7 @@ impl Comparison {
             .jobs
             .iter()
             .filter_map(|job| match job {
-                Job::Run { row, seed: 0, .. } => Some(&self.rows[*row].name[..]),
+                Job::Run { row, pass: 0, .. } => Some(&self.rows[*row].name[..]),
                 _ => None,
             })
             .collect();

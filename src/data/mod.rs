@@ -10,6 +10,7 @@ pub(crate) mod column_spread;
 pub(crate) mod copies;
 mod files;
 mod fingerprint;
+mod folds;
 pub(crate) mod groups;
 mod names;
 mod row_source;

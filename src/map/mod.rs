@@ -64,7 +64,7 @@ impl Pictures {
     ///
     /// # Errors
     /// [`crate::Error::Data`] if a file has changed.
-    pub(crate) async fn of(dataset: &Dataset, rows: &[u32]) -> Result<Option<Self>> {
+    pub async fn of(dataset: &Dataset, rows: &[u32]) -> Result<Option<Self>> {
         let few = |_: &usize| rows.len() * dataset.features.dim() <= PIXELS;
         let Some(side) = dataset.picture_side().filter(few) else {
             return Ok(None);

@@ -10,6 +10,7 @@ mod maps;
 mod report;
 mod saved;
 mod sound;
+mod suspects;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -414,12 +415,19 @@ impl Run {
             .unwrap_or(Side::Train)
     }
 
-    /// Finds the rows nearest to a row of the side that [`Run::map`] shows; `None` if the row is of another side.
+    /// Finds the rows nearest to a row among its side; `None` for a test row before the run is over.
     ///
     /// # Errors
     /// As [`Trainer::neighbours`].
     pub async fn neighbours(&mut self, row: u32) -> Result<Option<Neighbourhood>> {
-        self.trainer.neighbours(self.side(), row).await
+        let sides = self.trainer.sides();
+        let is_of = |side: &Side| sides.of(*side).binary_search(&row).is_ok();
+        let seen = [Side::Test, Side::Validation, Side::Train].into_iter();
+        let seen = seen.skip(usize::from(!self.is_finished()));
+        match seen.into_iter().find(is_of) {
+            Some(side) => self.trainer.neighbours(side, row).await,
+            None => Ok(None),
+        }
     }
 
     /// Looks at one anchor of the last step; `None` before the first.

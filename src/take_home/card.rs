@@ -1,12 +1,12 @@
 //! The model card in Markdown: training data, method, scores of the head, and the verdict.
 
+use super::code;
 use super::head::Head;
 use super::results::{Results, data_name};
 use super::text::markdown;
 use crate::base::ledger::Bytes;
 use crate::cpu::Norm;
 use crate::judge::verdict::{Compared, Gain};
-use crate::model::layer_weights::LayerWeights;
 use crate::run::RunReport;
 use crate::search::metrics::Metrics;
 
@@ -198,72 +198,6 @@ pub(super) fn settings(report: &RunReport) -> Vec<[String; 2]> {
     settings.into_iter().map(<[String; 2]>::from).collect()
 }
 
-/// Layers with a map of the input in PyTorch: the names of the weights stay.
-const WITH_SKIP: &str = "class WithSkip(torch.nn.Sequential):
-    def forward(self, rows):  # the last module is the map of the input that is added
-        *layers, skip = self
-        return torch.nn.Sequential(*layers)(rows) + skip(rows)
-
-";
-
-/// The head in PyTorch, from its safetensors file.
-fn in_pytorch(head: &Head) -> String {
-    let activation = head.activation().class();
-    let layers: Vec<String> = head
-        .layers
-        .iter()
-        .map(|layer| format!("torch.nn.Linear({}, {})", layer.shape[1], layer.shape[0]))
-        .collect();
-    let between = |layer: &LayerWeights| match head.norm() {
-        Norm::None => format!(", torch.nn.{activation}(), "),
-        norm => format!(
-            ", torch.nn.{}({}), torch.nn.{activation}(), ",
-            norm.class(),
-            layer.shape[0]
-        ),
-    };
-    let mut modules = String::new();
-    for (layer, linear) in head.layers.iter().zip(&layers) {
-        modules += linear;
-        if layer.index < head.layers.last().map_or(0, |last| last.index) {
-            modules += &between(layer);
-        }
-    }
-    let (class, kind, add) = match head.skip() {
-        None => ("", "torch.nn.Sequential", String::new()),
-        Some(_) => (
-            WITH_SKIP,
-            "WithSkip",
-            format!(
-                "head.add_module(\"skip\", torch.nn.Linear({}, {}, bias=False))\n",
-                head.inputs(),
-                head.dimensions()
-            ),
-        ),
-    };
-    // Batch norm goes by its running means and variances.
-    let eval = match head.norm() {
-        Norm::BatchNorm => "head.eval()\n",
-        Norm::LayerNorm | Norm::None => "",
-    };
-    let inputs = head.inputs();
-    let (reads, fills) = match head.filled.is_empty() {
-        true => ("", ""),
-        false => (
-            "import json\n\nfrom safetensors import safe_open\n",
-            "with safe_open(\"head.safetensors\", \"pt\") as file:\n    medians = json.loads(file.metadata()[\"filled\"])\n\
-             for column, median in medians:  # cells without a number\n    \
-                 rows[:, column] = torch.where(rows[:, column].isfinite(), rows[:, column], median)\n",
-        ),
-    };
-    format!(
-        "{reads}import torch\nfrom safetensors.torch import load_file\n\n{class}head = {kind}({modules})\n{add}\
-         head.load_state_dict(load_file(\"head.safetensors\"))\n{eval}\
-         rows = torch.rand(5, {inputs})  # yours: float32, unscaled, the columns in the order of the file\n\
-         {fills}with torch.no_grad():\n    embeddings = torch.nn.functional.normalize(head(rows))"
-    )
-}
-
 /// The network in words, and how it fills cells without a number.
 fn network(head: &Head) -> String {
     let (inputs, dimensions) = (head.inputs(), head.dimensions());
@@ -344,7 +278,7 @@ pub(super) fn card(results: &Results) -> Vec<u8> {
             text.extend(report.data.notes.iter().map(|note| item(note)));
         }
     }
-    text += &format!("\n## In PyTorch\n\n```python\n{}\n```\n", in_pytorch(head));
+    text += &format!("\n{}", code::markdown(results));
     if report.baseline.linear.is_some() {
         text += "\n`linear.safetensors` holds the linear map of the table in the same way: one layer, `0.weight` and `0.bias`.\n";
     }
@@ -392,7 +326,7 @@ mod tests {
             "- Nearfar: 0.1.0",
             "| miner.type\\_of\\_triplets | semihard |",
             "**Keep this head.",
-            "head = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))",
+            "head = torch.nn.Sequential(\n    torch.nn.Linear(3, 4), torch.nn.ReLU(),\n    torch.nn.Linear(4, 2),\n)",
             "- Data: &lt;script&gt;alert(1)&lt;script&gt;\\|\\*x\\*.csv",
         ] {
             assert!(text.contains(part), "{part}\n{text}");

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{SideRows, TakenFile, pretty, text};
 use crate::data::{Dataset, write_matrix};
-use crate::search::rows_to_check::RowsToCheck;
+use crate::search::rows_to_check::{RowsToCheck, Suspect};
 
 /// The matrix alone, as NPY.
 pub(super) fn npy(rows: &SideRows) -> TakenFile {
@@ -27,28 +27,62 @@ pub(super) fn labels(rows: &SideRows) -> TakenFile {
     TakenFile::new(format!("{}_labels.csv", rows.of.name()), bytes)
 }
 
-/// Rows that a person picked: their numbers in the data, counted from 0, their names, and their classes. Written by hand: the page makes this
-/// file without the code that makes the others, which it fetches when they are asked for.
-pub(super) fn listed(dataset: &Dataset, rows: &[u32]) -> TakenFile {
+/// A list of rows as a file of this name: their numbers in the data, counted from 0, their names, their classes, and these columns. Written
+/// by hand: the page makes this file without the code that makes the others, which it fetches when they are asked for.
+pub(super) fn listed(
+    dataset: &Dataset,
+    rows: &[u32],
+    file: &str,
+    columns: &[(&str, Vec<String>)],
+) -> TakenFile {
     let has_names = dataset.names().is_some();
-    let quoted = |cell: &str| ["\"", &text::cell(cell).replace('"', "\"\""), "\","].concat();
+    let quoted = |cell: &str| [",\"", &text::cell(cell).replace('"', "\"\""), "\""].concat();
     let mut text = if has_names {
-        "row,name,label\n"
+        "row,name,label"
     } else {
-        "row,label\n"
+        "row,label"
     }
     .to_owned();
-    for (row, label) in rows.iter().zip(dataset.labels_of(rows)) {
+    for (name, _) in columns {
+        text = text + "," + name;
+    }
+    text.push('\n');
+    for (at, (row, label)) in rows.iter().zip(dataset.labels_of(rows)).enumerate() {
         text += &dataset.left_out.in_file(*row).to_string();
-        text.push(',');
         if has_names {
             text += &quoted(dataset.name_of(*row).unwrap_or_default());
         }
         text += &quoted(&dataset.class_names[label as usize]);
-        text.pop();
+        for (_, cells) in columns {
+            text += &quoted(&cells[at]);
+        }
         text.push('\n');
     }
-    TakenFile::new("picked_rows.csv", text.into_bytes())
+    TakenFile::new(file, text.into_bytes())
+}
+
+/// Rows to check of all rows of the data, as such a list.
+pub(super) fn suspects(dataset: &Dataset, check: &RowsToCheck) -> TakenFile {
+    let rows: Vec<u32> = check.suspects.iter().map(|of| of.row).collect();
+    let column =
+        |name, cell: fn(&Suspect) -> String| (name, check.suspects.iter().map(cell).collect());
+    let columns = [
+        column("likely_label", |of| of.likely.clone()),
+        column("neighbours_of_likely", |of| of.votes.to_string()),
+        column("neighbours_of_label", |of| of.own.to_string()),
+        column("neighbours", |of| of.neighbours.to_string()),
+        column("similarity", |of| format!("{:.4}", of.similarity)),
+        column("margin", |of| {
+            of.margin
+                .map_or_else(String::new, |margin| format!("{margin:.4}"))
+        }),
+        column("by_head", |of| of.by_head.to_string()),
+        column("neighbours_of_likely_by_features", |of| {
+            of.by_features
+                .map_or_else(String::new, |votes| votes.to_string())
+        }),
+    ];
+    listed(dataset, &rows, "rows_to_check.csv", &columns)
 }
 
 /// Labels of a file that [`labels`] wrote.
@@ -210,7 +244,7 @@ pub(super) mod tests {
             metadata,
             "label\tname\n=HYPERLINK(\"x\")\t=a\n<b>  .\tb c\n"
         );
-        let suspect = crate::search::rows_to_check::Suspect {
+        let suspect = Suspect {
             row: 7,
             class: "u".to_owned(),
             likely: "v".to_owned(),
@@ -218,6 +252,9 @@ pub(super) mod tests {
             own: 1,
             neighbours: 10,
             similarity: 0.5,
+            by_head: true,
+            margin: Some(0.25),
+            by_features: Some(8),
         };
         let check = RowsToCheck {
             rows: 2,
@@ -236,7 +273,17 @@ pub(super) mod tests {
             (0..1797).map(|i| format!("{i}.png")).collect(),
         ));
         assert_eq!(
-            words(&listed(&dataset, &[7])),
+            words(&suspects(&dataset, &check)),
+            "row,name,label,likely_label,neighbours_of_likely,neighbours_of_label,neighbours,similarity,margin,by_head,neighbours_of_likely_by_features\n\
+             7,\"7.png\",\"7\",\"v\",\"9\",\"1\",\"10\",\"0.5000\",\"0.2500\",\"true\",\"8\"\n"
+        );
+        let changed = TakenFile::of_changes(&dataset, &[(7, "=\"1\"".to_owned())]);
+        assert_eq!(
+            words(&changed),
+            "row,name,label,new_label\n7,\"7.png\",\"7\",\"'=\"\"1\"\"\"\n"
+        );
+        assert_eq!(
+            words(&listed(&dataset, &[7], "rows.csv", &[])),
             "row,name,label\n7,\"7.png\",\"7\"\n"
         );
     }
@@ -254,7 +301,7 @@ pub(super) mod tests {
         let mut dataset = Dataset::sample("digits", 0).expect("is there");
         let class = dataset.labels[7] as usize;
         dataset.class_names[class] = "a \"b\", c\n".to_owned();
-        let file = listed(&dataset, &[3, 7]);
+        let file = TakenFile::of_rows(&dataset, &[3, 7]);
         let mut reader = csv::Reader::from_reader(&file.bytes[..]);
         assert_eq!(reader.headers().expect("a head"), vec!["row", "label"]);
         let rows: Vec<_> = reader.records().map(|row| row.expect("a row")).collect();

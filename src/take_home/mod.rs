@@ -7,6 +7,7 @@ mod archive;
 mod arrays;
 mod card;
 mod charts;
+mod code;
 mod embeddings;
 mod head;
 mod history;
@@ -41,6 +42,7 @@ pub use taken::Taken;
 use crate::base::error::{Error, Result};
 use crate::data::{Dataset, Shape, Side};
 use crate::run::RunReport;
+use crate::search::rows_to_check::RowsToCheck;
 
 /// The name of a saved run among the files that it leaves.
 pub const CHECKPOINT: &str = "checkpoint.bin";
@@ -57,7 +59,19 @@ pub struct TakenFile {
 impl TakenFile {
     /// A list of rows of the data, as CSV: `row`, the number of each, counted from 0, and `label`, its class.
     pub fn of_rows(dataset: &Dataset, rows: &[u32]) -> Self {
-        embeddings::listed(dataset, rows)
+        embeddings::listed(dataset, rows, "picked_rows.csv", &[])
+    }
+
+    /// Rows of the data whose label a person changed, as CSV: with `label`, the class of each before, and `new_label`.
+    pub fn of_changes(dataset: &Dataset, changes: &[(u32, String)]) -> Self {
+        let (rows, labels): (Vec<u32>, Vec<String>) = changes.iter().cloned().unzip();
+        let columns = [("new_label", labels)];
+        embeddings::listed(dataset, &rows, "changed_labels.csv", &columns)
+    }
+
+    /// Rows to check among all rows of the data, as CSV, the surest first.
+    pub fn of_suspects(dataset: &Dataset, check: &RowsToCheck) -> Self {
+        embeddings::suspects(dataset, check)
     }
 
     fn new(path: impl Into<String>, bytes: Vec<u8>) -> Self {
@@ -90,6 +104,8 @@ pub enum Piece {
     Charts,
     /// The run as a model card.
     Card,
+    /// Lines of code that use the head.
+    Code,
     /// The settings.
     Settings,
     /// The settings as the page's link.
@@ -122,7 +138,7 @@ pub enum Piece {
 
 impl Piece {
     /// All pieces, in the order of lists.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Zip,
         Self::Safetensors,
         Self::Onnx,
@@ -131,6 +147,7 @@ impl Piece {
         Self::Report,
         Self::Charts,
         Self::Card,
+        Self::Code,
         Self::Torchrun,
         Self::Settings,
         Self::Link,
@@ -160,6 +177,7 @@ impl Piece {
             Self::Report => "report",
             Self::Charts => "charts",
             Self::Card => "card",
+            Self::Code => "code",
             Self::Settings => "settings",
             Self::Link => "link",
             Self::Checkpoint => "checkpoint",
@@ -201,6 +219,7 @@ impl Piece {
             Self::Report => "Verdict, scores and charts as one HTML page",
             Self::Charts => "The charts, each as a picture (SVG) and as a table (CSV)",
             Self::Card => "A model card: data, settings, scores, device (Markdown)",
+            Self::Code => "Lines of Python that use it: PyTorch, ONNX Runtime, scanpy (Markdown)",
             Self::Settings => {
                 "The settings, to repeat the run with `nearfar train --config` (JSON)"
             }
@@ -278,6 +297,7 @@ impl Piece {
             Self::Report => one("report.html", report::report(results)),
             Self::Charts => Ok(charts::files(report)),
             Self::Card => one("model_card.md", card::card(results)),
+            Self::Code => one("code.md", code::markdown(results).into_bytes()),
             Self::Settings => one("config.json", pretty(config)),
             Self::Link => one("link.txt", link_of(report).into_bytes()),
             Self::Checkpoint => {

@@ -147,11 +147,27 @@ impl Trainer {
     /// [`Error::Config`] for settings that are out of range or do not suit the data; [`Error::Refused`] and
     /// [`Error::TooLarge`] when training and evaluation do not fit the engine's budget together, with the numbers.
     pub async fn new(engine: Engine, dataset: Rc<Dataset>, config: TrainConfig) -> Result<Self> {
-        let mut trainer = Self::at_random(engine, dataset, config).await?;
-        if trainer.config.initial_weights == InitialWeights::Lda {
-            trainer.start_from_linear().await?;
+        let trainer = Self::at_random(engine, dataset, config).await?;
+        trainer.with_first_weights().await
+    }
+
+    /// A trainer as [`Trainer::at_random`], on these sides, whatever the settings say of the split.
+    pub(crate) async fn on(
+        engine: Engine,
+        dataset: Rc<Dataset>,
+        config: TrainConfig,
+        sides: Sides,
+    ) -> Result<Self> {
+        let setup = Setup::on(&dataset, &config, sides)?;
+        Self::set_up(engine, dataset, config, setup, true).await
+    }
+
+    /// Starts from the linear map, if the settings say so.
+    pub(crate) async fn with_first_weights(mut self) -> Result<Self> {
+        if self.config.initial_weights == InitialWeights::Lda {
+            self.start_from_linear().await?;
         }
-        Ok(trainer)
+        Ok(self)
     }
 
     /// A trainer with random weights in any case: nothing was scored or fitted.
@@ -170,7 +186,17 @@ impl Trainer {
         config: TrainConfig,
         centres: bool,
     ) -> Result<Self> {
-        let mut setup = Setup::new(&dataset, &config)?;
+        let setup = Setup::new(&dataset, &config)?;
+        Self::set_up(engine, dataset, config, setup, centres).await
+    }
+
+    async fn set_up(
+        engine: Engine,
+        dataset: Rc<Dataset>,
+        config: TrainConfig,
+        mut setup: Setup,
+        centres: bool,
+    ) -> Result<Self> {
         let Fit {
             sizes,
             plan,

@@ -88,7 +88,7 @@ test("a person's file is asked for again, and another one is refused", async () 
     await page.page.waitForFunction(() => Number(document.querySelector("[data-testid=step-count]").textContent.replace(/\D.*/, "")) > 20);
     await save(page);
     await reload(page);
-    await page.says("saved-run", /A run on trees.csv \(\d+ rows\) was saved at step \d+ of 3000: choose that file again and it goes on\./);
+    await page.says("saved-run", /A run on trees.csv \(\d+ rows\) is kept, at step \d+ of 3000\. Its rows are not: choose that file again and it goes on\./);
     assert.ok(await page.find("go-on").isHidden());
     // A file of the same name and as many rows.
     const text = await readFile(tree("trees.csv"), "utf8");

@@ -53,17 +53,21 @@ test("the default comparison gives the table of the command line, and its settin
       assert.ok(Math.abs(row.map - other.mean_average_precision_at_r) < 0.01, `${row.name}: ${row.map}`);
       assert.equal(row.standing.split(/\s/)[0], other.standing.split("_")[0]);
     }
-    assert.match(await page.text("compare-verdict"), /^arc-face leads, within noise of .* On the test rows, scored once/);
+    assert.match(await page.text("compare-verdict"), /^Excluded, as clearly worse: .*linear head.* Still open: ArcFace leads, within noise of .* On the test rows, scored once/);
     // What is saved is the report of the command line.
     const report = JSON.parse(await saved(page, "compare-save"));
     assert.deepEqual(Object.keys(report).sort(), Object.keys(own).sort());
     assert.ok(report.finished);
-    // The winner's settings, for a run.
+    assert.match(await page.find("leaderboard").locator("tbody tr").first().innerText(), /^ArcFace\s+arc-face/, "its title, then its name");
+    // The winner is trained, and opened: its head is the one that was compared.
     await page.click("use-0");
-    await page.says("notice", /The settings of arc-face are in place/);
+    await page.says("notice", /^ArcFace is trained as it was compared, with the first seed\./);
     assert.ok(await page.find("embedding-map").isVisible());
+    await page.status(/^Done/);
     assert.equal(await page.knob("Loss"), "arc-face");
     assert.match(page.page.url(), /loss\.name=arc-face/);
+    const test = Number(/right for (\d\.\d+)/.exec(report.verdict)[1]);
+    assert.ok(Math.abs((await page.number("precision-at-1")) - test) < 0.006, `${await page.number("precision-at-1")} for ${test}`);
   });
 });
 
@@ -141,6 +145,43 @@ test("a search for the best recipe ends within its seconds, and its winner can b
     assert.ok(table[0].precision > 0.9, `${table[0].name}: ${table[0].precision}`);
     await page.screenshot("fit");
     await page.click("use-0");
-    await page.says("notice", new RegExp(`The settings of ${table[0].name} are in place`));
+    await page.says("notice", /is trained as it was compared/);
+    await page.status(/^(Training|All steps|Done)/);
+  });
+});
+
+test("two settings are tried each with each, and folds decide by all rows that are not tested", async () => {
+  const settings = ["steps=40", "batch_size=16", "hidden_layers=[32]", "memory_size=0"];
+  await on(`?engine=cpu#data=digits&${settings.join("&")}`, {}, async (page) => {
+    await page.click("view-compare");
+    await page.find("compare-what").selectOption("values");
+    await page.find("compare-key").selectOption("loss.name");
+    const tick = (text, on) => page.page.locator(".ticks").first().getByLabel(text, { exact: true }).setChecked(on);
+    for (const box of await page.page.locator(".ticks").first().locator("input").all()) await box.setChecked(false);
+    await tick(await page.page.locator("#knob-loss-name option[value=triplet-margin]").textContent(), true);
+    await tick(await page.page.locator("#knob-loss-name option[value=contrastive]").textContent(), true);
+    await page.find("compare-key-2").selectOption("optimizer.lr");
+    await page.find("compare-values-2").fill("0.001,0.002");
+    await page.find("compare-values-2").blur();
+    assert.deepEqual(await Promise.all(["compare-key", "compare-key-2"].map((id) => page.find(id).inputValue())), ["loss.name", "optimizer.lr"]);
+    await page.says("compare-forecast", /^15 runs one after the other/);
+    await page.says("compare-decide", /^Decide: 5 folds, (about|less)/);
+    await page.click("compare-decide");
+    await page.says("compare-start", /^Stop$/);
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=compare-start]").textContent === "Compare", null, { timeout: 200_000 });
+    const table = await rows(page);
+    const names = table.map((row) => row.name);
+    for (const loss of ["triplet-margin", "contrastive"]) for (const lr of ["0.001", "0.002"]) assert.ok(names.includes(`loss.name=${loss}, optimizer.lr=${lr}`), names.join("; "));
+    assert.match(await page.page.locator(".basis").innerText(), /over all \d{3} rows that are not tested, each in one of 5 folds/);
+    await page.screenshot("compare-folds");
+    const report = JSON.parse(await saved(page, "compare-save"));
+    assert.deepEqual([report.folds, report.seeds.length, report.runs], [5, 2, [50, 50]]);
+    // All rows but those of the test answer.
+    assert.ok(report.queries > 850, `${report.queries}`);
+    const own = native("--data", "sample:digits", "--folds", "5", "--seeds", "2", "--grid", "loss.name=triplet-margin,contrastive", "--grid", "optimizer.lr=0.001,0.002", ...settings.flatMap((set) => ["--set", set]));
+    for (const row of table) {
+      const other = own.rows.find(({ name }) => name === row.name);
+      assert.ok(Math.abs(row.precision - other.precision_at_1) < 0.01, `${row.name}: ${row.precision}, natively ${other.precision_at_1}`);
+    }
   });
 });

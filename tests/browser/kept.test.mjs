@@ -1,7 +1,7 @@
 // The runs that the page keeps: after a reload they are there, they are looked at side by side, and any opens again.
 import assert from "node:assert/strict";
 
-import { SMALL, native, pages, test } from "./playing.mjs";
+import { SMALL, native, pages, test, tree } from "./playing.mjs";
 
 const on = pages();
 const DIGITS = "?engine=cpu#data=digits&steps=40";
@@ -274,7 +274,7 @@ test("another folder of the host has runs of its own, and what was kept before t
     await page.page.goto("about:blank");
     await page.page.goto(href.replace("/nearfar/", "/another/"));
     await page.status(/^Ready/);
-    assert.equal(await page.text("theme"), "Dark");
+    assert.equal(await page.text("theme"), "Colours: dark");
     await page.click("view-runs");
     await listed(page, 1);
     const names = await page.page.evaluate(async () => (await indexedDB.databases()).map(({ name }) => name));
@@ -283,6 +283,36 @@ test("another folder of the host has runs of its own, and what was kept before t
     await page.status(/^Ready/);
     await page.click("view-runs");
     await page.says("shelf", /^0 kept runs take 0 B/);
+    page.requests.length = 0;
+  });
+});
+
+test("a kept run on a file asks for its file by name, over a reload, and opens with it", async () => {
+  // The older dialog, which can be driven.
+  const init = () => delete self.showOpenFilePicker;
+  await on("?engine=cpu#steps=20&evaluate_every=20&batch_size=12&memory_size=24&hidden_layers=[8]", { init }, async (page) => {
+    await page.upload(tree("trees.csv"));
+    await page.summary(/^trees\.csv: 60 rows/);
+    await ran(page);
+    const verdict = await page.text("verdict");
+    await page.click("view-runs");
+    await listed(page, 1);
+    const name = page.find("runs").locator("input[type=text]");
+    await name.fill("leaves");
+    await name.blur();
+    await page.says("shelf", /^One kept run takes/);
+    await page.page.reload();
+    await page.status(/^Choose a sample, or drop a table/);
+    await page.click("view-runs");
+    await listed(page, 1);
+    assert.equal((await rows(page))[0].name, "leaves");
+    await page.find("open-run").click();
+    await page.says("saved-run", /^A run on trees\.csv \(60 rows\) is kept, at step 20 of 20\. Its rows are not: choose that file again to see it again\./);
+    assert.equal(await page.text("choose-its-file"), "Choose trees.csv ..");
+    const [chooser] = await Promise.all([page.page.waitForEvent("filechooser"), page.click("choose-its-file")]);
+    await chooser.setFiles(tree("trees.csv"));
+    await page.status(/^Done: 20 steps/);
+    assert.equal(await page.text("verdict"), verdict);
     page.requests.length = 0;
   });
 });

@@ -1,7 +1,7 @@
 // Take home: what the page saves is on the disk, whole, and what the command line gives for the same settings.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { mkdtemp, readFile, writeFile } from "node:fs/promises";
+import { execFileSync, spawnSync } from "node:child_process";
+import { copyFile, mkdtemp, readFile, writeFile } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
 
@@ -109,6 +109,75 @@ test("what is taken home from the page is what the command line leaves", async (
     execFileSync(cli, ["embed", "--engine", "cpu", "--model", archive, "--data", "sample:mirrored", "--out", path.join(folder, "x.npy")], { stdio: "ignore" });
     await page.page.keyboard.press("Escape");
     await page.find("taken").waitFor({ state: "hidden" });
+  });
+});
+
+/** A Python with what the lines of code import, if there is one: that of `make test-python`, or the one that is named. */
+function python(...modules) {
+  const known = [process.env.NEARFAR_PYTHON, path.join(root, "target/python/bin/python"), "python3"].filter(Boolean);
+  return known.find((program) => spawnSync(program, ["-c", `import ${modules.join(", ")}`]).status === 0);
+}
+
+test("the lines of code are those of the command line, are copied, and do with the files beside them what they say", async () => {
+  const folder = await mkdtemp(path.join(os.tmpdir(), "nearfar-"));
+  const cli = path.join(root, "target/debug/nearfar");
+  const programs = { PyTorch: ["torch", "safetensors"], "ONNX Runtime": ["onnxruntime", "numpy"], scanpy: ["scanpy", "pandas"] };
+  await on("?engine=cpu#steps=20&evaluate_every=20&batch_size=12&memory_size=24&hidden_layers=[8]&embedding_size=4&standardize=true", {}, async (page) => {
+    await page.page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+    await page.upload(tree("trees.h5ad"));
+    await page.summary(/: 60 rows/);
+    await page.click("run");
+    await page.status(/^Done: 20 steps/);
+    await page.click("take-home");
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=export-zip]")?.getAttribute("aria-disabled") === "false");
+    await page.screenshot("take-home-code");
+    const { bytes } = await saved(page, "code");
+    const told = Object.fromEntries([...String(bytes).matchAll(/## In (.*)\n\n```python\n([^]*?)\n```/g)].map(([, name, lines]) => [name, lines]));
+    assert.deepEqual(Object.keys(told), Object.keys(programs));
+    await page.find("take-home-side").selectOption("all");
+    await writeFile(path.join(folder, "rows.npy"), (await saved(page, "npy")).bytes);
+    for (const [program, modules] of Object.entries(programs)) {
+      await page.find("code-program").getByRole("button", { name: program }).click();
+      const lines = await page.find("code").textContent();
+      assert.equal(lines, told[program], program);
+      await page.click("copy-code");
+      await page.says("taken", /^Code: copied\.$/);
+      assert.equal(await page.page.evaluate(() => navigator.clipboard.readText()), lines);
+      const [download] = await Promise.all([page.page.waitForEvent("download"), page.click("save-code-file")]);
+      assert.ok(lines.includes(`"${download.suggestedFilename()}"`), `${program} reads what is saved, ${download.suggestedFilename()}`);
+      await writeFile(path.join(folder, download.suggestedFilename()), await readFile(await download.path()));
+      const found = python(...modules);
+      console.log(`${program}: ${found ? "the lines run" : "not run, as no Python here has it"}`);
+      if (!found) continue;
+      // The rows of the file in the place of random ones, and no window for the picture.
+      const source = lines.replace(/rand\(5, (\d+)\)/, (_, dim) => (assert.equal(dim, "5"), "rand(60, 5)"))
+        .replace("np.random.rand(60, 5)", "np.array(x)").replace("torch.rand(60, 5)", "torch.tensor(x)").replace(/sc\.pl\.umap\(.*\)/, "");
+      const check = program === "scanpy"
+        ? "embeddings = sc.read_h5ad('trees_nearfar.h5ad').obsm['X_nearfar']"
+        : "embeddings = numpy.asarray(embeddings)";
+      const script = `import anndata, numpy\nx = anndata.read_h5ad("trees.h5ad").X.astype("float32").tolist()\n${source}\nimport numpy\n${check}
+assert abs(embeddings - numpy.load("rows.npy")).max() < 1e-5, embeddings - numpy.load("rows.npy")\n`;
+      await copyFile(tree("trees.h5ad"), path.join(folder, "trees.h5ad"));
+      const ran = spawnSync(found, ["-"], { cwd: folder, input: script, encoding: "utf8" });
+      assert.equal(ran.status, 0, `${program}: ${ran.stderr}`);
+    }
+    // The link opens the page with the settings of the run, whatever was changed since.
+    await page.page.keyboard.press("Escape");
+    await page.set("Steps", "33");
+    await page.click("take-home");
+    await page.click("copy-link");
+    await page.says("taken", /^Link: copied\.$/);
+    const link = await page.page.evaluate(() => navigator.clipboard.readText());
+    assert.equal(link, await page.find("link").inputValue());
+    assert.match(link, /^http:.*\?engine=cpu#data=file%3Atrees\.h5ad&.*&steps=20$/);
+    await page.page.keyboard.press("Escape");
+    // The command line prints the same lines for what was saved.
+    await page.click("take-home");
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=export-zip]")?.getAttribute("aria-disabled") === "false");
+    const [archive, out] = ["run.zip", "code.md"].map((name) => path.join(folder, name));
+    await writeFile(archive, (await saved(page, "zip")).bytes);
+    execFileSync(cli, ["export", archive, "--format", "code", "--out", out], { stdio: "ignore" });
+    assert.ok(bytes.equals(await readFile(out)), "as the command line writes them");
   });
 });
 

@@ -296,3 +296,55 @@ fn an_entry_that_breaks_off_is_said_to_and_the_others_go_on() {
     assert!(report.finished && report.rows[0].standing == Standing::Leader);
     assert_eq!(report.runs, [4, 4]);
 }
+
+#[test]
+fn folds_score_every_row_that_is_not_tested_and_call_nothing_clear_on_shuffled_labels() {
+    let by_folds = |seed: u64, folds: u64| CompareConfig {
+        folds,
+        seeds: 2,
+        ..asked(
+            &["optimizer.lr=0.001,0.01"],
+            &["split=random", &format!("seed={seed}")],
+        )
+    };
+    let mut clear = 0;
+    for seed in 0..60 {
+        let report = compared(dataset(seed, true), &by_folds(seed, 4));
+        assert_eq!((report.rows.len(), report.folds), (5, 4));
+        assert_eq!(report.runs, [24, 24]);
+        // A row without another of its class beside it asks nothing.
+        assert!((200..=210).contains(&report.queries), "{}", report.queries);
+        clear += usize::from(
+            report
+                .rows
+                .iter()
+                .any(|row| row.standing == Standing::Clear),
+        );
+    }
+    println!("clear in {clear} of 60");
+    assert!(clear <= 3, "{clear} of 60");
+    // Many more rows tell what the validation side alone leaves open.
+    let asked = |folds| CompareConfig {
+        folds,
+        seeds: 2,
+        ..asked(
+            &["optimizer.lr=0.01,1e-9"],
+            &["split=random", "steps=60", "hidden_layers=[2]"],
+        )
+    };
+    let width = |folds| {
+        let report = compared(dataset(0, false), &asked(folds));
+        let last = report
+            .rows
+            .iter()
+            .find(|row| row.name == "optimizer.lr=1e-9");
+        let behind = last.and_then(|row| row.behind).expect("was judged");
+        assert!(report.test.is_some(), "the leader was tested");
+        behind.high - behind.low
+    };
+    let (one, folds) = (width(0), width(4));
+    println!("intervals: {one:.3} on the validation side, {folds:.3} by folds");
+    assert!(folds < 0.9 * one);
+    let refused = Contest::new(&dataset(0, false), &asked(1)).expect_err("one is none");
+    assert!(refused.to_string().contains("folds is 1"), "{refused}");
+}

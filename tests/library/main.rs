@@ -7,6 +7,7 @@ mod anchor;
 mod checkpoints;
 mod chunks;
 mod compare;
+mod contest;
 mod corpus;
 mod defaults;
 mod docs;

@@ -405,4 +405,62 @@ fn labels_that_were_changed_are_among_the_rows_to_check() {
     for (row, label, _) in &found {
         assert_eq!(*label, labels[*row]);
     }
+    // By folds every row is asked of a head that did not train on it, on whatever side it is.
+    let by_folds = ["--folds", "5", "--data", &x, "--labels", &y];
+    done(&[&["export", &run][..], &check, &by_folds].concat());
+    let mut file = csv::Reader::from_path(&out).expect("is there");
+    let records = file.records().map(|record| record.expect("is whole"));
+    let all: Vec<csv::StringRecord> = records.collect();
+    let by_head = all.iter().filter(|record| &record[8] == "true");
+    let rows: Vec<usize> = by_head
+        .map(|record| record[0].parse().expect("a number"))
+        .collect();
+    let changed = (0..digits.rows()).filter(|row| is_changed(*row)).count();
+    let hits = rows.iter().filter(|row| is_changed(**row)).count();
+    println!(
+        "by folds {hits} of {changed} changed rows are among the {} found",
+        rows.len()
+    );
+    assert!(4 * hits >= 3 * changed && 10 * hits >= 6 * rows.len());
+    let is_of_one = |record: &csv::StringRecord| {
+        [3, 9]
+            .iter()
+            .any(|at| record[*at].parse::<u32>().is_ok_and(|votes| votes >= 8))
+    };
+    assert!(all.iter().all(is_of_one), "by a head or by the features");
+    let said = refused(&[
+        "export", &run, "--format", "npy", "--folds", "5", "--out", &out,
+    ]);
+    assert!(said.contains("--folds checks labels"), "{said}");
+}
+
+#[test]
+fn the_lines_of_code_name_the_files_and_the_sizes_of_the_run() {
+    let folder = Folder::new("code");
+    let (run, out) = (folder.path("run"), folder.path("code.md"));
+    let code = |data: &str, more: &[&str]| {
+        done(&[&["train", "--data", data, "--out", &run][..], &SMALL, more].concat());
+        done(&["export", &run, "--format", "code", "--out", &out]);
+        let text = fs::read_to_string(&out).expect("is there");
+        let card = fs::read_to_string(format!("{run}/model_card.md")).expect("is there");
+        assert!(card.contains(&text), "the card has the same lines");
+        text
+    };
+    let text = code("trees.h5ad", &["--set", "standardize=true"]);
+    for lines in [
+        "head = torch.nn.Sequential(\n    torch.nn.Linear(5, 8), torch.nn.ReLU(),\n    torch.nn.Linear(8, 64),\n)\n",
+        "# yours: float32, the columns in the order of the file; the head scales them itself\nrows = torch.rand(5, 5)\n",
+        "InferenceSession(\"head.onnx\")",
+        "# 64 numbers a row, of length 1",
+        "adata = sc.read_h5ad(\"trees.h5ad\")\nadata.obsm[\"X_nearfar\"] = np.load(\"all_embeddings.npy\")\n",
+        "adata.write_h5ad(\"trees_nearfar.h5ad\")",
+    ] {
+        assert!(text.contains(lines), "{lines}: {text}");
+    }
+    let text = code("trees.csv", &["--set", "standardize=false"]);
+    assert!(
+        text.contains("the columns in the order of the file\nrows = torch.rand(5, 5)\n"),
+        "{text}"
+    );
+    assert!(text.contains("table = pd.read_csv(\"all_embeddings.csv\")\n"));
 }

@@ -133,21 +133,21 @@ def through_torch(run, x, activated=True):
     return rows.numpy()
 
 
-def through_card(run, x):
-    """What the lines for PyTorch in the model card make of rows."""
+def through_card(run, x, program="PyTorch"):
+    """What the lines for a program in the model card make of rows."""
     text = (run / "model_card.md").read_text()
-    code = text.split("```python\n")[1].split("```")[0]
+    code = text.split(f"## In {program}\n\n```python\n")[1].split("```")[0]
     lines = code.splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("rows = "))
-    lines[at] = "rows = given.clone()"
-    names = {"given": torch.from_numpy(x)}
+    lines[at] = "rows = given.copy()" if program == "ONNX Runtime" else "rows = given.clone()"
+    names = {"given": x if program == "ONNX Runtime" else torch.from_numpy(x)}
     before = os.getcwd()
     os.chdir(run)
     try:
         exec("\n".join(lines), names)
     finally:
         os.chdir(before)
-    return names["embeddings"].numpy()
+    return np.asarray(names["embeddings"])
 
 
 def through_onnx(path, x):
@@ -203,6 +203,7 @@ def round_trip(asked, folder):
                 "onnxruntime": through_onnx(run / "head.onnx", x),
                 "torch": unit(through_torch(run, x)),
                 "model card": through_card(run, x),
+                "its lines for ONNX Runtime": through_card(run, x, "ONNX Runtime"),
             }
             chain = run / "sentence-transformers"
             if chain.exists() == ("skip" in name and "layer norm" in name):

@@ -3,6 +3,8 @@
 
 use leptos::prelude::*;
 use nearfar::Origin;
+use wasm_bindgen::JsCast as _;
+use web_sys::HtmlElement;
 
 use crate::protocol::{Command, Offer};
 use crate::request::{Reading, Source};
@@ -104,8 +106,8 @@ pub(crate) fn GoOn(state: State, session: Session) -> impl IntoView {
     let offered = Memo::new(move |_| {
         let free = match state.phase.get() {
             Phase::Ready | Phase::Dead => true,
-            // The finished run's results stay on the page until the kept run is there.
-            Phase::Finished => state.runs.is_opening(),
+            // The results on the page stay until the kept run is there.
+            Phase::Finished | Phase::Paused => state.runs.is_opening(),
             _ => false,
         };
         state.offer.get().filter(|_| free)
@@ -135,18 +137,28 @@ pub(crate) fn GoOn(state: State, session: Session) -> impl IntoView {
                         true => "to see it again",
                         false => "and it goes on",
                     };
-                    format!("A run on {name} ({rows} rows) was saved at step {step} of {steps}: choose that file again {then}.")
+                    format!("A run on {name} ({rows} rows) is kept, at step {step} of {steps}. Its rows are not: choose that file again {then}.")
                 }
             };
             let go_on = if is_over { "Show it" } else { "Go on" };
+            let choose = format!("Choose {name} ..");
             view! {
                 <p class="notice" data-testid="saved-run">
                     <span>{text}</span>
                     <button data-testid="go-on" hidden=!button on:click=move |_| session.go_on()>{go_on}</button>
+                    <button class="primary" data-testid="choose-its-file" hidden=button on:click=|_| choose_file()>{choose}</button>
                     <button class="quiet" data-testid="forget" on:click=forget>"Forget it"</button>
                 </p>
             }
         })
+    }
+}
+
+/// Shows the browser's dialog of files.
+fn choose_file() {
+    let input = document().query_selector("[data-testid=dataset-file]");
+    if let Ok(Some(input)) = input {
+        input.unchecked_into::<HtmlElement>().click();
     }
 }
 

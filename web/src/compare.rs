@@ -7,9 +7,9 @@ use leptos::prelude::*;
 use nearfar::{CompareConfig, CompareRow, Preset, Recipe};
 
 use crate::knobs;
-use crate::protocol::{Command, CompareState};
+use crate::protocol::{Command, CompareState, decided};
 use crate::session::{ONLY_IMAGINED, Session};
-use crate::state::{ALL_RECIPES, Compare, RECIPES, State, VALUES, View};
+use crate::state::{ALL_RECIPES, Compare, RECIPES, State, VALUES, Varied, View};
 use crate::terms::About;
 use crate::words::time;
 
@@ -36,6 +36,12 @@ impl Session {
         }
     }
 
+    /// Starts the comparison by folds, which decides what the validation rows leave open.
+    pub(crate) fn compare_by_folds(&self) {
+        let state = self.state;
+        self.begin(|| decided(asked(state)));
+    }
+
     /// Searches for the recipe that does best within the budget and so many seconds.
     pub(crate) fn fit(&self, seconds: u64) {
         let state = self.state;
@@ -60,7 +66,7 @@ impl Session {
         }
     }
 
-    /// Makes the settings of a row those of the next run; its seeds and budget stay.
+    /// Trains a row as it was compared, with the first seed, and shows that run; seeds and budget on the page stay.
     fn use_settings(&self, row: &CompareRow) {
         let state = self.state;
         let Some(suited) = state
@@ -79,10 +85,15 @@ impl Session {
         });
         state.config.set(config);
         state.view.set(View::Run);
-        state.notice.set(Some(format!(
-            "The settings of {} are in place: press Run.",
-            knobs::entry(&row.name)
-        )));
+        let (name, begins) = (knobs::entry(&row.name), untrack(|| state.can_start()));
+        if begins {
+            self.run();
+        }
+        // The run has cleared the notices before it.
+        state.notice.set(Some(match begins {
+            true => format!("{name} is trained as it was compared, with the first seed."),
+            false => format!("The settings of {name} are in place: press Run."),
+        }));
     }
 }
 
@@ -90,8 +101,7 @@ impl Session {
 fn asked(state: State) -> CompareConfig {
     let Compare {
         what,
-        key,
-        values,
+        varied,
         seeds,
         ..
     } = state.compare;
@@ -107,7 +117,11 @@ fn asked(state: State) -> CompareConfig {
                 .map(|recipe| recipe.name.to_owned())
                 .collect();
         }
-        VALUES => asked.grids = vec![format!("{}={}", key.get(), values.get())],
+        VALUES => {
+            let used = varied.iter().filter(|varied| !varied.key.get().is_empty());
+            let grid = |varied: &Varied| format!("{}={}", varied.key.get(), varied.values.get());
+            asked.grids = used.map(grid).collect();
+        }
         name => asked.preset = Preset::named(name).ok(),
     }
     over_the_page(state, asked)

@@ -7,7 +7,7 @@ use nearfar::{Choice, Error, Labelled, Labels, Piece, Result, RowsOf, Taken, Wor
 use wasm_bindgen::prelude::*;
 use web_sys::{DedicatedWorkerGlobalScope, File, MessageEvent, Worker, WorkerOptions, WorkerType};
 
-use crate::asked::{Answer, Asked, CODE, Read};
+use crate::asked::{Answer, Asked, CODE, Code, Read};
 use crate::wire;
 
 /// The two files of the second wasm, as Trunk names them.
@@ -97,7 +97,7 @@ impl Files<'_> {
         }
     }
 
-    /// Estimates the bytes of each piece of a run.
+    /// Estimates the bytes of each piece of a run, and writes lines of code that use it.
     ///
     /// # Errors
     /// As [`Files::make`].
@@ -105,11 +105,11 @@ impl Files<'_> {
         &self,
         taken: &Taken,
         side: RowsOf,
-    ) -> Result<Vec<(Piece, Option<u64>)>> {
+    ) -> Result<(Vec<(Piece, Option<u64>)>, Vec<Code>)> {
         let pieces = Piece::ALL.to_vec();
         let asked = Asked::Sizes { pieces, side };
         match self.ask(&asked, &packed(taken)?, Work::Writes).await?.0 {
-            Answer::Sizes(sizes) => Ok(sizes),
+            Answer::Sizes(sizes, code) => Ok((sizes, code)),
             _ => Err(Work::Writes.missing()),
         }
     }

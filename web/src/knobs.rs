@@ -6,7 +6,7 @@
 mod learning;
 
 use nearfar::kernels::stored::Precision;
-use nearfar::{Activation, Distance, Loss, Miner, Sampler, Strategy, TypeOfTriplets};
+use nearfar::{Activation, Distance, Loss, Miner, Recipe, Sampler, Strategy, TypeOfTriplets};
 
 pub(crate) use learning::LEARNING;
 
@@ -566,11 +566,14 @@ pub(crate) fn said(key: &str, of: &str) -> String {
     format!("{} {}", label(key), value(key, of))
 }
 
-/// The name of an entry of a comparison in the page's words: `memory-triplet, memory_size=0` is "memory-triplet, Memory rows 0".
+/// The name of an entry of a comparison in the page's words: `memory-triplet, memory_size=0` is "Triplets with a memory, Memory rows 0".
 pub(crate) fn entry(name: &str) -> String {
     let parts = name.split(", ").map(|part| match part.split_once('=') {
         Some((key, value)) => said(key, value),
-        None => part.to_owned(),
+        None => {
+            let recipe = Recipe::ALL.iter().find(|recipe| recipe.name == part);
+            recipe.map_or(part, |recipe| recipe.title).to_owned()
+        }
     });
     parts.collect::<Vec<_>>().join(", ")
 }

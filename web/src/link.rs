@@ -16,13 +16,25 @@ pub(crate) fn query() -> Vec<(String, String)> {
     link_pairs(&window().location().search().unwrap_or_default())
 }
 
+/// The page's address with these settings; `defaults` are those that suit the data.
+pub(crate) fn of(data: &str, config: &TrainConfig, defaults: &TrainConfig) -> String {
+    let location = window().location();
+    let origin = location.origin().unwrap_or_default();
+    let [path, query] = [location.pathname(), location.search()].map(Result::unwrap_or_default);
+    [
+        &origin,
+        &path,
+        &query,
+        "#",
+        &nearfar::link(data, config, defaults),
+    ]
+    .concat()
+}
+
 /// Keeps the address in step with the data and the settings, without a new entry in the history.
 pub(crate) fn write(data: &str, config: &TrainConfig, defaults: &TrainConfig) {
-    let parts = nearfar::link(data, config, defaults);
-    let location = window().location();
-    let path = location.pathname().unwrap_or_default() + &location.search().unwrap_or_default();
     if let Ok(history) = window().history() {
-        let url = format!("{path}#{parts}");
+        let url = of(data, config, defaults);
         history
             .replace_state_with_url(&JsValue::NULL, "", Some(&url))
             .ok();

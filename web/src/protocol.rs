@@ -12,6 +12,7 @@ use nearfar::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::asked::Code;
 use crate::words::time;
 
 /// A command of the page.
@@ -159,6 +160,14 @@ pub(crate) enum Command {
         /// Rows to look among.
         side: RowsOf,
     },
+    /// Checks every row by heads that did not train on it, which are trained for that.
+    CheckEveryRow,
+    /// Stops checking every row; does nothing if that is not under way.
+    StopChecking,
+    /// Makes a file of all rows to check, as every row was checked.
+    SaveSuspects(Box<RowsToCheck>),
+    /// Makes a file of the rows that get another label.
+    SaveChanges(Vec<(u32, String)>),
     /// Scores vectors of every size of the test rows of the run that is over.
     MeasureSizes,
     /// Stops the run and sets it aside: the next run or other data frees its memory.
@@ -284,10 +293,10 @@ pub(crate) enum Event {
     EvaluatedAll(Option<Box<FullEvaluation>>),
     /// The threshold, or why there is none; `None` if the search was stopped.
     Threshold(Result<Option<Box<ThresholdReport>>, String>),
-    /// Estimated bytes of each piece of the run; `None` if there is no such piece.
-    Pieces(Vec<(Piece, Option<u64>)>),
-    /// Forecast of a comparison, or why it would be refused.
-    ComparisonForecast(Result<CompareForecast, String>),
+    /// Estimated bytes of each piece of the run, `None` if there is no such piece; and lines of code that use the run.
+    Pieces(Vec<(Piece, Option<u64>)>, Vec<Code>),
+    /// Forecast of a comparison, or why it would be refused; and estimated milliseconds of it by folds, if it can start.
+    ComparisonForecast(Result<CompareForecast, String>, Option<f64>),
     /// Progress of a comparison.
     Comparing(CompareState),
     /// The leaderboard so far; final if the comparison is finished or was stopped.
@@ -299,8 +308,13 @@ pub(crate) enum Event {
     },
     /// The comparison cannot start, or broke off.
     NotCompared(String),
-    /// The rows to check.
-    RowsToCheck(Box<RowsToCheck>),
+    /// The rows to check; `None` if the search was stopped. Beside them come, if rows are pictures, the shades of those that are listed.
+    RowsToCheck {
+        /// What was found.
+        check: Option<Box<RowsToCheck>>,
+        /// Width and height of a picture in pixels, if the rows are pictures.
+        picture_side: Option<usize>,
+    },
     /// Scores of vectors of every size: of the raw features, of the linear map if there is one, and of the head.
     Sizes(Vec<(String, VectorSizes)>),
     /// A piece as a file of this name; beside it comes its content.
@@ -376,6 +390,9 @@ pub(crate) struct LookedAt {
     /// Rows that are shown, and their pictures, if they are pictures.
     pub(crate) pictures: Option<(Vec<u32>, Pictures)>,
 }
+
+/// Most rows to check that are listed, with their pictures; the file has all.
+pub(crate) const LISTED: usize = 100;
 
 /// A row, and its cells by column.
 pub(crate) type Cells = (u32, Vec<(String, String)>);
@@ -484,6 +501,15 @@ pub(crate) struct RunForecast {
     pub(crate) table_in_file: bool,
     /// Cut of each batch and its cost, in words; empty if all of it goes through the head at once.
     pub(crate) chunk: String,
+}
+
+/// The comparison by folds: of its seeds two will do, as each is of five heads.
+pub(crate) fn decided(asked: CompareConfig) -> CompareConfig {
+    CompareConfig {
+        folds: 5,
+        seeds: 2,
+        ..asked
+    }
 }
 
 /// Progress of a comparison.

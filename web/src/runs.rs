@@ -16,7 +16,7 @@ use crate::kept::why;
 use crate::protocol::{Command, Offer};
 use crate::session::Session;
 use crate::shelf;
-use crate::state::{KeptRun, Runs, State, View};
+use crate::state::{KeptRun, Phase, Runs, State, View};
 use crate::words::grouped;
 
 pub(crate) use table::Table;
@@ -210,7 +210,7 @@ impl Session {
 
     /// Opens a kept run again as it was, with its map, its neighbours and what can be exported.
     fn reopen(&self, run: &KeptRun) {
-        if !untrack(|| self.state.can_run()) {
+        if self.is_hindered() {
             return;
         }
         let offer = Offer {
@@ -234,8 +234,29 @@ impl Session {
         }
     }
 
+    /// Tells if no kept run can be opened now, and says why.
+    fn is_hindered(&self) -> bool {
+        let state = self.state;
+        let without_data = || state.data.read().is_none() && state.phase.get() != Phase::Loading;
+        let can =
+            untrack(|| state.no_engine.read().is_none() && (state.can_run() || without_data()));
+        if !can {
+            let why = match untrack(|| state.is_busy()) {
+                true => {
+                    "A run is under way: pause it, or wait for its end, and open the other one then."
+                }
+                false => "The page is still busy: open the run in a moment.",
+            };
+            state.notice.set(Some(why.to_owned()));
+            state.view.set(View::Run);
+        }
+        !can
+    }
+
     /// Resumes a run as soon as its data is there.
     fn open(&self, id: f64, offer: Offer) {
+        // What a link waits for is not what this run needs.
+        self.state.notice.set(None);
         self.state.runs.opening.set(Some(id));
         self.state.offer.set(Some(offer));
         self.state.view.set(View::Run);
@@ -244,7 +265,7 @@ impl Session {
 
     /// Resumes a run that was stopped on the way.
     fn go_on_with(&self, offer: &Offer) {
-        if untrack(|| self.state.can_run()) {
+        if !self.is_hindered() {
             self.open(offer.run as f64, offer.clone());
         }
     }

@@ -108,6 +108,7 @@ impl Session {
         self.state.reading.set(0);
         self.state.evaluating.set(None);
         self.state.threshold.set(Shown::Nothing);
+        self.state.checks.going.set(false);
         self.state.compare.now.set(None);
         self.state.stage.set(Phase::Dead);
     }
@@ -431,12 +432,17 @@ impl Session {
                 names,
                 picture_side,
             } => {
-                let pictures = picture_side.map(|side| Pictures {
-                    side,
-                    shades: Uint8Array::new(&parts.get(5)).to_vec(),
-                });
+                let pictures = pictures(picture_side, parts, 5);
                 self.state.take_map(side, names, pictures, places(parts));
                 self.look_around();
+            }
+            Event::RowsToCheck {
+                check,
+                picture_side,
+            } => {
+                self.state.working.set(String::new());
+                self.state.part.set(None);
+                self.take_checked(check.map(|check| *check), pictures(picture_side, parts, 1));
             }
             Event::PlacedByUmap { epochs } => {
                 let placed = [1, 2].map(|part| points(parts, part));
@@ -456,7 +462,7 @@ impl Session {
             Event::NotOpened(message) => self.state.say(self.refused(message)),
             // A piece that was asked for outside the dialog.
             Event::NotTaken(message) if !self.state.take_home.is_open() => self.state.say(message),
-            event @ (Event::Pieces(_) | Event::Taken(_) | Event::NotTaken(_)) => {
+            event @ (Event::Pieces(..) | Event::Taken(_) | Event::NotTaken(_)) => {
                 self.state.take_home.apply(event, parts);
             }
             event => {
@@ -477,10 +483,6 @@ impl Session {
             Event::Anchor(Ok(Some(looked))) => {
                 let listed = looked.seen.listed.iter().map(|other| other.row);
                 self.ask_names(looked.seen.batch.iter().copied().chain(listed).collect());
-            }
-            Event::RowsToCheck(check) => {
-                let listed = check.suspects.iter().take(LISTED);
-                self.ask_names(listed.map(|suspect| suspect.row).collect());
             }
             _ => {}
         }
@@ -508,9 +510,6 @@ impl Session {
     }
 }
 
-/// Most rows to check that are listed; the file has all.
-pub(crate) const LISTED: usize = 50;
-
 /// Most references of an anchor that are drawn.
 const DOTS: usize = 160;
 
@@ -532,6 +531,15 @@ fn places(parts: &Array) -> Places {
         classes: Uint16Array::new(&parts.get(2)).to_vec(),
         rows: Uint32Array::new(&parts.get(3)).to_vec(),
     }
+}
+
+/// Reads a part of a message as pictures of this side, if rows are pictures.
+fn pictures(side: Option<usize>, parts: &Array, part: u32) -> Option<Pictures> {
+    let shades = || Uint8Array::new(&parts.get(part)).to_vec();
+    side.map(|side| Pictures {
+        side,
+        shades: shades(),
+    })
 }
 
 /// Reads a part of a message as pairs of numbers.

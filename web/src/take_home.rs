@@ -4,9 +4,12 @@ use js_sys::{Array, Uint8Array};
 use leptos::prelude::*;
 use nearfar::{Bytes, Piece, RowsOf};
 use wasm_bindgen::{JsCast, JsValue, closure::Closure};
+use wasm_bindgen_futures::spawn_local;
 use web_sys::{Blob, CanvasRenderingContext2d, HtmlAnchorElement, HtmlCanvasElement, Url};
 
 use crate::dialog::Dialog;
+use crate::kept::call;
+use crate::link;
 use crate::protocol::{Command, Event};
 use crate::session::Session;
 use crate::state::{Phase, State, TakeHome};
@@ -17,7 +20,10 @@ impl TakeHome {
     pub(crate) fn apply(&self, event: Event, parts: &Array) {
         self.making.set(None);
         match event {
-            Event::Pieces(sizes) => self.sizes.set(sizes),
+            Event::Pieces(sizes, code) => {
+                self.sizes.set(sizes);
+                self.code.set(code);
+            }
             Event::Taken(name) => {
                 let bytes = Uint8Array::new(&parts.get(1));
                 self.said.set(match save(&name, &bytes) {
@@ -55,16 +61,101 @@ impl Session {
         self.send(&Command::ListPieces { side }, &[]);
     }
 
-    fn take(&self, piece: Piece) {
-        let TakeHome {
-            side, making, said, ..
-        } = self.state.take_home;
+    fn take(&self, piece: Piece, side: RowsOf) {
+        let TakeHome { making, said, .. } = self.state.take_home;
         if making.get_untracked().is_none() {
             making.set(Some(piece));
             said.set(String::new());
-            let side = side.get_untracked();
             self.send(&Command::TakeHome { piece, side }, &[]);
         }
+    }
+}
+
+/// Puts a text where other programs take it from, and says so; `what` names it.
+fn copy(text: String, what: &'static str, said: RwSignal<String>) {
+    spawn_local(async move {
+        let navigator = window().navigator();
+        let copied = call(&navigator, "clipboard", "writeText", &[&text.into()]).await;
+        said.set(match copied {
+            Ok(_) => format!("{what}: copied."),
+            Err(_) => {
+                format!("{what}: the browser does not let the page copy it. Select it, and copy it yourself.")
+            }
+        });
+    });
+}
+
+/// The page's address with the settings of the run, and the button that copies it.
+fn address(state: State) -> impl IntoView {
+    let link = Memo::new(move |_| {
+        let (data, curves) = (state.data.read(), state.curves.read());
+        let data = data.as_ref()?;
+        Some(link::of(&data.name, &curves.config, &data.default_config))
+    });
+    let shown = move || link.get().unwrap_or_default();
+    let said = state.take_home.said;
+    view! {
+        <div class="copied">
+            <label>"Link to the settings of this run"
+                <input type="text" readonly=true data-testid="link" prop:value=shown/>
+            </label>
+            <button data-testid="copy-link" on:click=move |_| copy(untrack(shown), "Link", said)>"Copy link"</button>
+        </div>
+    }
+}
+
+/// Lines of code that use the run, of one program at a time, with the button that copies them and the one that saves what they read.
+fn code(session: Session) -> impl IntoView {
+    let TakeHome {
+        code,
+        program,
+        making,
+        said,
+        ..
+    } = session.state.take_home;
+    let shown = Memo::new(move |_| {
+        let (code, program) = (code.read(), program.read());
+        let chosen = code.iter().find(|(name, ..)| *name == *program);
+        chosen.or(code.first()).cloned()
+    });
+    let name = move || shown.get().map(|(name, ..)| name).unwrap_or_default();
+    let choices = move || {
+        let names = code.get().into_iter().map(|(name, ..)| name);
+        let choice = |choice: String| {
+            let (own, text) = (choice.clone(), choice.clone());
+            let pressed = move || (name() == own).to_string();
+            view! { <button aria-pressed=pressed on:click=move |_| program.set(choice.clone())>{text}</button> }
+        };
+        names.map(choice).collect_view()
+    };
+    let lines = move || shown.get().map(|(.., lines)| lines).unwrap_or_default();
+    let reads = move || {
+        let (_, piece, _) = shown.get()?;
+        Some(match piece {
+            Piece::Safetensors => "Save head.safetensors",
+            Piece::Onnx => "Save head.onnx",
+            Piece::Npy => "Save all_embeddings.npy",
+            _ => "Save all_embeddings.csv",
+        })
+    };
+    let save = move |_| {
+        if let Some((_, piece, _)) = shown.get_untracked() {
+            session.take(piece, RowsOf::All);
+        }
+    };
+    view! {
+        <section class="code" aria-label="Use it in Python" hidden=move || code.read().is_empty()>
+            <div class="copied">
+                <h3>"Use it in Python"</h3>
+                <span class="either" data-testid="code-program">{choices}</span>
+            </div>
+            <pre data-testid="code" tabindex="0">{lines}</pre>
+            <div class="buttons">
+                <button class="primary" data-testid="copy-code" on:click=move |_| copy(untrack(lines), "Code", said)>"Copy"</button>
+                <button data-testid="save-code-file" aria-disabled=move || making.read().is_some().to_string() on:click=save>{reads}</button>
+                <span class="muted">"The lines read this file, from the folder in which Python runs."</span>
+            </div>
+        </section>
     }
 }
 
@@ -103,6 +194,8 @@ pub(crate) fn Pieces(state: State, session: Session) -> impl IntoView {
     view! {
         <Dialog label="Take home" open close=Callback::new(move |()| open.set(false))>
             <h2>"Take home"</h2>
+            {address(state)}
+            {code(session)}
             <ul class="pieces">{whole}</ul>
             <label>"Rows: " <select data-testid="take-home-side" on:change=choose>{sides}</select></label>
             <ul class="pieces">{of_rows}</ul>
@@ -112,15 +205,22 @@ pub(crate) fn Pieces(state: State, session: Session) -> impl IntoView {
                 </select>
             </label>
             <button data-testid="export-png" on:click=save_picture>"Save the picture"</button>
-            <p data-testid="taken" role="status">{said}</p>
-            <div class="buttons"><button on:click=move |_| open.set(false)>"Close"</button></div>
+            <div class="foot">
+                <p data-testid="taken" role="status">{said}</p>
+                <button on:click=move |_| open.set(false)>"Close"</button>
+            </div>
         </Dialog>
     }
 }
 
 /// Line of a piece: its name, its size, and the button that saves it; before the first of a kind, a heading.
 fn line(session: Session, piece: Piece) -> impl IntoView {
-    let TakeHome { sizes, making, .. } = session.state.take_home;
+    let TakeHome {
+        sizes,
+        making,
+        side,
+        ..
+    } = session.state.take_home;
     let size = Memo::new(move |_| {
         let found = sizes
             .read()
@@ -137,7 +237,7 @@ fn line(session: Session, piece: Piece) -> impl IntoView {
     let off = move || size.read().is_none() || making.read().is_some();
     let save = move |_| {
         if !untrack(off) {
-            session.take(piece);
+            session.take(piece, side.get_untracked());
         }
     };
     let heading = piece.heading();

@@ -10,7 +10,7 @@ use super::sizes::Sizes;
 use crate::base::error::{Error, Result};
 use crate::base::forecast::{Forecast, MiningMethod, Rate};
 use crate::base::plan::{MemoryPlan, Room};
-use crate::data::{Dataset, Labelled, Side};
+use crate::data::{Dataset, Labelled, Side, Sides};
 use crate::engine::Engine;
 use crate::model::proxies::MOST_PROXIES;
 use crate::rules::config::TrainConfig;
@@ -69,7 +69,7 @@ impl Trainer {
         config: &TrainConfig,
         rate: &Rate,
     ) -> Result<Forecast> {
-        Self::plan_part(room, dataset, config, rate, Part::Run)
+        Self::plan_part(room, dataset, config, rate, Part::Run, None)
     }
 
     /// Bytes that PML would take at the peak of the largest step of such a run, above what is there before: an estimate, with the
@@ -128,7 +128,8 @@ impl Trainer {
         proxies.is_none_or(|proxies| proxies.per_class.saturating_mul(classes) <= MOST_PROXIES)
     }
 
-    /// Forecasts a part of a run; the memory is that of the whole run.
+    /// Forecasts a part of a run, on these sides if there are any, whatever the settings say of the split; the memory is that of the
+    /// whole run.
     ///
     /// # Errors
     /// As [`Trainer::plan`].
@@ -138,8 +139,12 @@ impl Trainer {
         config: &TrainConfig,
         rate: &Rate,
         part: Part,
+        sides: Option<&Sides>,
     ) -> Result<Forecast> {
-        let setup = Setup::new(dataset, config)?;
+        let setup = match sides {
+            Some(sides) => Setup::on(dataset, config, sides.clone())?,
+            None => Setup::new(dataset, config)?,
+        };
         let Fit {
             sizes,
             plan,

@@ -38,8 +38,13 @@ pub(super) struct Setup {
 impl Setup {
     pub(super) fn new(dataset: &Dataset, config: &TrainConfig) -> Result<Self> {
         config.check()?;
+        Self::on(dataset, config, Sides::new(dataset, config)?)
+    }
+
+    /// A run on these sides, whatever the settings say of the split.
+    pub(super) fn on(dataset: &Dataset, config: &TrainConfig, sides: Sides) -> Result<Self> {
+        config.check()?;
         check_rows(config)?;
-        let sides = Sides::new(dataset, config)?;
         if config.early_stop.is_on() && sides.validation.is_empty() {
             return Err(Error::Config(
                 "early_stop compares scores of validation rows, and there are none: raise validation_fraction, or set early_stop to none"

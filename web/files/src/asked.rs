@@ -59,6 +59,9 @@ pub(crate) type Refused = (String, Cure);
 /// Names of the columns or arrays that could be labels, and the result of reading.
 pub(crate) type Read<T> = (Vec<String>, Result<T, Refused>);
 
+/// A program that can use a run, the piece whose file its lines of code read, and the lines.
+pub(crate) type Code = (String, Piece, String);
+
 /// The answer to a question.
 #[derive(Deserialize, Serialize)]
 pub(crate) enum Answer {
@@ -68,8 +71,8 @@ pub(crate) enum Answer {
     Rows(Box<Read<Labelled>>),
     /// Answers [`Asked::Labels`].
     Labels(Box<Read<Labels>>),
-    /// Answers [`Asked::Sizes`].
-    Sizes(Vec<(Piece, Option<u64>)>),
+    /// Answers [`Asked::Sizes`]; with them come lines of code for each program that can use the run.
+    Sizes(Vec<(Piece, Option<u64>)>, Vec<Code>),
     /// Answers [`Asked::SavedRun`]: the checkpoint follows in a buffer, or the error says why there is none.
     SavedRun(Result<(), String>),
     /// Answers [`Asked::Make`]: the file's name, with its bytes in a buffer, or why there is no file.

@@ -81,7 +81,9 @@ fn answer(scope: &DedicatedWorkerGlobalScope, question: Asked, parts: &Array) {
             let bytes = |piece: Piece| piece.about_bytes(results.as_ref()?, side);
             let sizes = pieces.into_iter().map(|piece| (piece, bytes(piece)));
             let sizes = sizes.collect();
-            post(scope, &Answer::Sizes(sizes), None);
+            let code = results.as_ref().map(Results::code).into_iter().flatten();
+            let code = code.map(|(program, piece, lines)| (program.to_owned(), piece, lines));
+            post(scope, &Answer::Sizes(sizes, code.collect()), None);
         }
         (Asked::Make { piece }, None) => hand_over(scope, parts, piece),
         (Asked::Diagnose { text }, None) => {

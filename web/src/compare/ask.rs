@@ -7,7 +7,7 @@ use nearfar::{Bytes, CompareForecast, Contest, Preset, TrainConfig};
 use crate::controls::{entered, hold, shown};
 use crate::knobs::{self, Entry, Knob};
 use crate::session::Session;
-use crate::state::{ALL_RECIPES, Compare, Phase, RECIPES, State, VALUES};
+use crate::state::{ALL_RECIPES, Compare, Phase, RECIPES, State, VALUES, Varied};
 use crate::terms::About;
 use crate::words::time;
 
@@ -15,17 +15,25 @@ use crate::words::time;
 #[component]
 pub(super) fn Ask(state: State, session: Session) -> impl IntoView {
     let Compare {
-        what, seeds, now, ..
+        what,
+        seeds,
+        now,
+        varied,
+        ..
     } = state.compare;
     let presets = Preset::ALL.map(|(name, words, _)| (name, words));
     let choices = [(RECIPES, "four recipes"), (ALL_RECIPES, "all recipes")]
         .into_iter()
         .chain(presets)
-        .chain([(VALUES, "values of a setting")]);
+        .chain([(VALUES, "values of one setting, or of two")]);
     let choices = choices.map(|(value, text)| view! { <option value=value>{text}</option> });
     let choose = move |name: String| {
         if name == VALUES {
-            suggest(state);
+            state
+                .compare
+                .varied
+                .iter()
+                .for_each(|varied| suggest(state, *varied));
         }
         what.set(name);
     };
@@ -44,9 +52,10 @@ pub(super) fn Ask(state: State, session: Session) -> impl IntoView {
                 "Compare " <select data-testid="compare-what" on:change=move |event| choose(event_target_value(&event))>{choices.collect_view()}</select>
             </label>
             <About
-                of="compared" text="Settings to train one after the other on the same rows: recipes, with and without a memory, loss by loss, sampler by sampler, or some values of one setting. They are ranked on the validation rows; the test rows are scored once, for the best alone."
+                of="compared" text="Settings to train one after the other on the same rows: recipes, with and without a memory, loss by loss, sampler by sampler, or some values of one setting, or of two, each with each (a loss by a miner). They are ranked on the validation rows; the test rows are scored once, for the best alone."
             />
-            <span class="of-values" hidden=move || !of_values()><Values state/></span>
+            <span class="of-values" hidden=move || !of_values()><Values state varied=varied[0]/></span>
+            <span class="of-values" hidden=move || !of_values()><Values state varied=varied[1]/></span>
             <label>
                 "Seeds "
                 <input
@@ -58,8 +67,33 @@ pub(super) fn Ask(state: State, session: Session) -> impl IntoView {
                 of="a seed" text="A seed decides the first weights and the batches. Each setting is trained with so many seeds, so that luck is told from merit. Three are enough for a first look; with one, no difference is called clear."
             />
             <button class="primary" data-testid="compare-start" aria-disabled=off on:click=move |_| session.compare()>{text}</button>
+            <Decide state session/>
         </div>
         <p class="muted" data-testid="compare-forecast" role="status" hidden=move || now.read().is_some()>{move || forecast(state)}</p>
+    }
+}
+
+/// The button that compares by folds, and says how long that takes.
+#[component]
+fn Decide(state: State, session: Session) -> impl IntoView {
+    let Compare {
+        now, by_folds_ms, ..
+    } = state.compare;
+    let off = move || by_folds_ms.get().is_none() || !can_compare(state);
+    let text = move || match by_folds_ms.get() {
+        Some(ms) => format!("Decide: 5 folds, {}", time(ms)),
+        None => "Decide: 5 folds".to_owned(),
+    };
+    let decide = move |_| {
+        if !untrack(off) {
+            session.compare_by_folds();
+        }
+    };
+    view! {
+        <button data-testid="compare-decide" hidden=move || now.read().is_some() aria-disabled=move || off().to_string() on:click=decide>{text}</button>
+        <About
+            of="decide" text="Ranks by all rows that are not tested, in place of the validation rows alone: they are dealt to five parts, and each part is scored by heads that trained on the other four. With several times as many rows, smaller differences are more than chance. The test rows stay out of it."
+        />
     }
 }
 
@@ -108,42 +142,50 @@ fn knobs(config: &TrainConfig) -> Vec<&'static Knob> {
 }
 
 /// The knob that is chosen.
-fn knob(state: State) -> Option<&'static Knob> {
-    let key = state.compare.key.get();
+fn knob(varied: Varied) -> Option<&'static Knob> {
+    let key = varied.key.get();
     knobs::all().find(|knob| knob.key == key)
 }
 
-/// A setting, and the values that it is tried with.
+/// A setting, and the values that it is tried with. The second one may be none.
 #[component]
-fn Values(state: State) -> impl IntoView {
-    let Compare { key, values, .. } = state.compare;
+fn Values(state: State, varied: Varied) -> impl IntoView {
+    let Varied { key, values } = varied;
+    let [first, second] = state.compare.varied;
+    let is_second = key == second.key;
+    let other = if is_second { first.key } else { second.key };
     let select = NodeRef::<Select>::new();
     hold(select, move || key.get().to_owned(), state);
     let keys = Memo::new(move |_| {
         let knobs = knobs(&state.config.read());
-        knobs.iter().map(|knob| knob.key).collect::<Vec<_>>()
+        let keys = knobs.iter().map(|knob| knob.key);
+        keys.filter(|key| *key != other.get()).collect::<Vec<_>>()
     });
     let options = move || {
         let keys = keys.get();
         let knobs = knobs::all().filter(|knob| keys.contains(&knob.key));
         knobs
-            .map(|knob| view! { <option value=knob.key>{knob.label}</option> })
+            .map(|knob| {
+                // The menu is made anew where the other one takes a setting.
+                let chosen = key.get_untracked() == knob.key;
+                view! { <option value=knob.key selected=chosen>{knob.label}</option> }
+            })
             .collect_view()
     };
     let choose = move |name: String| {
         let known = knobs::all().find(|knob| knob.key == name);
-        if let Some(knob) = known {
-            key.set(knob.key);
-            suggest(state);
-        }
+        key.set(known.map_or("", |knob| knob.key));
+        suggest(state, varied);
     };
-    let entry = Memo::new(move |_| knob(state).map(|knob| knob.entry));
+    let entry = Memo::new(move |_| knob(varied).map(|knob| knob.entry));
+    let id = if is_second { "-2" } else { "" };
     let entered = move || {
         match entry.get() {
         Some(Entry::Choice(choices)) => choices.iter().map(|(value, text)| tick(values, value, text)).collect_view().into_any(),
+        None => ().into_any(),
         _ => view! {
             <input
-                type="text" data-testid="compare-values" aria-label="Values, with commas" prop:value=move || values.get()
+                type="text" data-testid=format!("compare-values{id}") aria-label="Values, with commas" prop:value=move || values.get()
                 on:change=move |event| values.set(event_target_value(&event))
             />
         }
@@ -152,8 +194,11 @@ fn Values(state: State) -> impl IntoView {
     };
     view! {
         <label>
-            "Setting "
-            <select node_ref=select data-testid="compare-key" on:change=move |event| choose(event_target_value(&event))>{options}</select>
+            {if is_second { "and " } else { "Setting " }}
+            <select node_ref=select data-testid=format!("compare-key{id}") on:change=move |event| choose(event_target_value(&event))>
+                {is_second.then(|| view! { <option value="">"nothing else"</option> })}
+                {options}
+            </select>
         </label>
         <span class="ticks">{entered}</span>
     }
@@ -179,9 +224,9 @@ fn tick(values: RwSignal<String>, value: &'static str, text: &'static str) -> im
 }
 
 /// Suggests values to compare: around the current one, or the first choices.
-fn suggest(state: State) {
-    let Some(knob) = untrack(|| knob(state)) else {
-        return;
+fn suggest(state: State, varied: Varied) {
+    let Some(knob) = untrack(|| knob(varied)) else {
+        return varied.values.set(String::new());
     };
     let own = state
         .config
@@ -200,5 +245,5 @@ fn suggest(state: State) {
             _ => own,
         },
     };
-    state.compare.values.set(values);
+    varied.values.set(values);
 }

@@ -139,11 +139,11 @@ fn line(session: Session, place: usize, row: &CompareRow, scale: &Scale) -> impl
     let note = match (row.standing, &row.error) {
         (_, Some(error)) => Some(error.clone()),
         (Standing::Dropped, _) => Some(format!("after {} steps", row.steps)),
-        // The recipe's title in the menu.
+        // The recipe's name on the command line.
         _ => Recipe::ALL
             .iter()
             .find(|recipe| recipe.name == row.name)
-            .map(|recipe| recipe.title.to_owned()),
+            .map(|recipe| recipe.name.to_owned()),
     };
     let class = match row.standing {
         Standing::Leader => "leader",
@@ -153,7 +153,7 @@ fn line(session: Session, place: usize, row: &CompareRow, scale: &Scale) -> impl
     };
     let use_it = is_head.then(|| {
         let row = row.clone();
-        let label = format!("Use the settings of {}", knobs::entry(&row.name));
+        let label = format!("Train {} and open it", knobs::entry(&row.name));
         view! { <button data-testid=format!("use-{place}") aria-label=label on:click=move |_| session.use_settings(&row)>"Use"</button> }
     });
     let settings = row.settings.join("\n");

@@ -18,7 +18,7 @@ fn shades(rows: &[u32], pictures: &Pictures, row: u32) -> Option<(usize, Vec<u8>
 }
 
 /// The picture of a row, dark on light; nothing if the rows are no pictures, or the row is neither on the map nor drawn beside the
-/// anchor.
+/// anchor, nor among those to check.
 #[component]
 pub(crate) fn Picture(state: State, row: u32) -> impl IntoView {
     let canvas = NodeRef::<Canvas>::new();
@@ -31,7 +31,9 @@ pub(crate) fn Picture(state: State, row: u32) -> impl IntoView {
         let (rows, pictures) = looked.pictures.as_ref()?;
         shades(rows, pictures, row)
     };
-    let shown = on_map.or_else(of_anchor).map(|(side, shades)| {
+    let shown = on_map.or_else(of_anchor);
+    let shown = shown.or_else(|| state.checks.picture(row));
+    let shown = shown.map(|(side, shades)| {
         let rgba = |shade: u8| [255 - shade, 255 - shade, 255 - shade, 255];
         let rgba: Vec<u8> = shades.into_iter().flat_map(rgba).collect();
         (side as u32, rgba)

@@ -78,7 +78,7 @@ pub(crate) fn Table(state: State, session: Session) -> impl IntoView {
                 "Runs are kept here, in this browser alone, while its storage has room: settings, curves, scores and head. There is none yet: press Run in the other view."
             </p>
             <p class="muted" hidden=none>
-                "Tick up to five runs: all plots show them beside the run on the page, each in a colour."
+                "Tick up to five runs: all plots show them beside the run on the page, each in a colour. Type over a name to change it."
             </p>
             <p class="muted" data-testid="shelf">
                 <span>{shelf}</span>

@@ -82,7 +82,7 @@ impl State {
         self.evaluation.set(None);
         self.threshold.set(threshold::Shown::Nothing);
         self.anchor.answer.set(Answer::Nothing);
-        self.to_check.set(None);
+        self.checks.clear();
         self.sizes.set(Vec::new());
         self.unsaved.set(None);
         self.map.set(self.raw_map.get_untracked());

@@ -26,18 +26,27 @@ fn fingerprint(data: &DataSummary) -> u64 {
     hasher.finish()
 }
 
+/// A setting whose values are compared.
+#[derive(Clone, Copy)]
+pub(crate) struct Varied {
+    /// Its path; empty if there is no such setting.
+    pub(crate) key: RwSignal<&'static str>,
+    /// The values, separated by commas.
+    pub(crate) values: RwSignal<String>,
+}
+
 /// The signals of the board.
 #[derive(Clone, Copy)]
 pub(crate) struct Compare {
     /// Choice of the first menu, by its name.
     pub(crate) what: RwSignal<String>,
-    /// Path of the setting whose values are compared.
-    pub(crate) key: RwSignal<&'static str>,
-    /// Values of that setting, separated by commas.
-    pub(crate) values: RwSignal<String>,
+    /// The settings whose values are compared, each with each: one, or two.
+    pub(crate) varied: [Varied; 2],
     pub(crate) seeds: RwSignal<u64>,
     /// Forecast of the comparison, or why it would be refused.
     pub(crate) forecast: RwSignal<Option<Result<CompareForecast, String>>>,
+    /// Estimated milliseconds of the comparison by folds, if it can start.
+    pub(crate) by_folds_ms: RwSignal<Option<f64>>,
     /// Progress of the comparison, while it goes on.
     pub(crate) now: RwSignal<Option<CompareState>>,
     /// The last leaderboard.
@@ -48,10 +57,13 @@ impl Compare {
     pub(crate) fn new() -> Self {
         Self {
             what: RwSignal::new(RECIPES.to_owned()),
-            key: RwSignal::new("memory_size"),
-            values: RwSignal::new(String::new()),
+            varied: ["memory_size", ""].map(|key| Varied {
+                key: RwSignal::new(key),
+                values: RwSignal::new(String::new()),
+            }),
             seeds: RwSignal::new(CompareConfig::default().seeds),
             forecast: RwSignal::new(None),
+            by_folds_ms: RwSignal::new(None),
             now: RwSignal::new(None),
             report: RwSignal::new(None),
         }
@@ -60,7 +72,10 @@ impl Compare {
     /// Applies an event about a comparison on this data; returns why it broke off, if it did.
     pub(crate) fn apply(&self, event: Event, data: Option<&DataSummary>) -> Option<String> {
         match event {
-            Event::ComparisonForecast(forecast) => self.forecast.set(Some(forecast)),
+            Event::ComparisonForecast(forecast, by_folds_ms) => {
+                self.forecast.set(Some(forecast));
+                self.by_folds_ms.set(by_folds_ms);
+            }
             Event::Comparing(now) => self.now.set(Some(now)),
             Event::Compared { report, over } => {
                 if over {
@@ -89,6 +104,7 @@ impl Compare {
         self.now.set(None);
         self.report.set(None);
         self.forecast.set(None);
+        self.by_folds_ms.set(None);
     }
 }
 

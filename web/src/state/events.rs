@@ -54,15 +54,16 @@ impl State {
             | Event::Refused { .. }
             | Event::Map { .. }
             | Event::Kept { .. }
-            | Event::Pieces(_)
+            | Event::Pieces(..)
             | Event::Taken(_)
             | Event::NotTaken(_)
+            | Event::RowsToCheck { .. }
             | Event::PlacedByUmap { .. }
             | Event::NotPlaced(_)
             | Event::Coloured { .. } => {
                 unreachable!("the session takes what it asked for, and what comes with arrays")
             }
-            event @ (Event::ComparisonForecast(_)
+            event @ (Event::ComparisonForecast(..)
             | Event::Comparing(_)
             | Event::Compared { .. }
             | Event::NotCompared(_)) => {
@@ -82,7 +83,6 @@ impl State {
             Event::EvaluatedAll(scored) => self.take_evaluation(scored),
             Event::About { names, cells } => self.names.take(names, cells),
             Event::Sizes(sizes) => self.sizes.set(sizes),
-            Event::RowsToCheck(check) => self.to_check.set(Some(*check)),
             Event::Anchor(answer) => self.anchor.take(answer),
             Event::Threshold(found) => self.threshold.update(|shown| shown.take(found)),
             Event::CanGoOn(offers, own) => self.take_offers(offers, own),
@@ -142,6 +142,7 @@ impl State {
         self.say(message);
         self.can_evaluate.set(None);
         self.evaluating.set(None);
+        self.checks.going.set(false);
         self.threshold.set(threshold::Shown::Nothing);
         self.stage.set(Phase::Ready);
     }

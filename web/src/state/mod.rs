@@ -2,6 +2,7 @@
 
 pub(crate) mod anchor;
 mod aside;
+mod checks;
 mod compare;
 mod curves;
 mod events;
@@ -13,9 +14,7 @@ mod take_home;
 pub(crate) mod threshold;
 
 use leptos::prelude::*;
-use nearfar::{
-    Bytes, Cure, FullEvaluation, Missing, Neighbourhood, RowsToCheck, TrainConfig, VectorSizes,
-};
+use nearfar::{Bytes, Cure, FullEvaluation, Missing, Neighbourhood, TrainConfig, VectorSizes};
 
 use crate::lesson::Lesson;
 use crate::protocol::{
@@ -25,7 +24,8 @@ use crate::words::grouped;
 
 use anchor::Anchor;
 use aside::Aside;
-pub(crate) use compare::{ALL_RECIPES, Compare, RECIPES, VALUES};
+pub(crate) use checks::Checks;
+pub(crate) use compare::{ALL_RECIPES, Compare, RECIPES, VALUES, Varied};
 pub(crate) use curves::Curves;
 pub(crate) use lens::Lens;
 pub(crate) use map::{ByUmap, Coloured, MapData, Paint, Places};
@@ -171,8 +171,8 @@ pub(crate) struct State {
     pub(crate) unsaved: RwSignal<Option<String>>,
     /// State that the last reset cleared.
     pub(crate) aside: RwSignal<Option<Aside>>,
-    /// The rows to check that were found last.
-    pub(crate) to_check: RwSignal<Option<RowsToCheck>>,
+    /// The rows to check.
+    pub(crate) checks: Checks,
     /// Scores of vectors of every size, by the name of what made them; empty before they are measured.
     pub(crate) sizes: RwSignal<Vec<(String, VectorSizes)>>,
     /// The dialog of the pieces that can be exported.
@@ -244,7 +244,7 @@ impl State {
             stopped: RwSignal::new(Vec::new()),
             unsaved: RwSignal::new(None),
             aside: RwSignal::new(None),
-            to_check: RwSignal::new(None),
+            checks: Checks::default(),
             sizes: RwSignal::new(Vec::new()),
             take_home: TakeHome::default(),
             view: RwSignal::new(View::default()),

@@ -3,11 +3,16 @@
 use leptos::prelude::*;
 use nearfar::{Piece, RowsOf};
 
+use crate::asked::Code;
+
 /// The signals of the dialog.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct TakeHome {
     /// The dialog is open.
     pub(crate) open: RwSignal<bool>,
+    /// Lines of code that use the run, and the program whose lines are shown; the first if it is empty.
+    pub(crate) code: RwSignal<Vec<Code>>,
+    pub(crate) program: RwSignal<String>,
     /// Rows for the pieces that are made of rows.
     pub(crate) side: RwSignal<RowsOf>,
     /// Estimated bytes of each piece; `None` if there is no such piece.

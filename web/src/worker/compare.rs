@@ -5,7 +5,7 @@ use web_time::Instant;
 
 use super::Core;
 use super::progress::SAY_EVERY;
-use crate::protocol::{CompareState, Event};
+use crate::protocol::{CompareState, Event, decided};
 
 /// A comparison, and its progress as the page knows it.
 pub(super) struct Comparing {
@@ -45,12 +45,15 @@ impl Core {
         let (Some(data), Some(empty)) = (&self.data, &self.empty) else {
             return;
         };
-        let forecast = Contest::new(data, asked).and_then(|contest| {
+        let plan = |asked: &CompareConfig| {
+            let contest = Contest::new(data, asked)?;
             let room = empty.room(contest.base.budget_bytes);
             contest.plan(&room, data, &empty.rate)
-        });
-        let forecast = forecast.map_err(|error| error.to_string());
-        self.say(&Event::ComparisonForecast(forecast));
+        };
+        let by_folds_ms = plan(&decided(asked.clone())).ok();
+        let by_folds_ms = by_folds_ms.map(|forecast| forecast.predicted_ms);
+        let forecast = plan(asked).map_err(|error| error.to_string());
+        self.say(&Event::ComparisonForecast(forecast, by_folds_ms));
     }
 
     /// Begins a comparison.

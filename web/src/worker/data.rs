@@ -46,12 +46,12 @@ impl Core {
                 };
                 self.read(files, choice, &splitting, stream_from).await;
             }
-            Command::ListRows { rows } => {
-                if let Some(data) = &self.data {
-                    let TakenFile { path, bytes } = TakenFile::of_rows(data, &rows);
-                    let bytes = Uint8Array::from(&bytes[..]).buffer();
-                    self.post(&Event::Taken(path), &[bytes.into()]);
-                }
+            Command::ListRows { rows } => self.hand_over(|data| TakenFile::of_rows(data, &rows)),
+            Command::SaveSuspects(check) => {
+                self.hand_over(|data| TakenFile::of_suspects(data, &check));
+            }
+            Command::SaveChanges(changes) => {
+                self.hand_over(|data| TakenFile::of_changes(data, &changes));
             }
             Command::ColourBy { column, rows } => {
                 if let Some(data) = self.data.clone() {
@@ -75,6 +75,15 @@ impl Core {
                         .for_each(|event| self.say(&event));
                 }
             }
+        }
+    }
+
+    /// Hands the page a file that is made of the data.
+    fn hand_over(&self, make: impl FnOnce(&Dataset) -> TakenFile) {
+        if let Some(data) = &self.data {
+            let TakenFile { path, bytes } = make(data);
+            let bytes = Uint8Array::from(&bytes[..]).buffer();
+            self.post(&Event::Taken(path), &[bytes.into()]);
         }
     }
 

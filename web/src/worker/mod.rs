@@ -100,6 +100,7 @@ fn listen(
             | Command::StopEvaluating
             | Command::ScoreFewer { .. }
             | Command::StopThreshold
+            | Command::StopChecking
             | Command::StopReading
             | Command::StopPlacing
             | Command::Reset => stop.store(true, Ordering::Relaxed),
@@ -231,7 +232,7 @@ impl Core {
                 self.look_for_threshold(command).await;
             }
             // The search or the reading was stopped by the flag already, and was answered.
-            Command::StopThreshold | Command::StopReading => {}
+            Command::StopThreshold | Command::StopReading | Command::StopChecking => {}
             Command::ListPieces { side } => self.list_pieces(side).await,
             Command::TakeHome { piece, side } => self.take_home(piece, side).await,
             Command::ScoreFewer { queries } => {
@@ -241,7 +242,8 @@ impl Core {
             }
             Command::PlaceByUmap => self.placing = Some(Placing::Asked),
             Command::StopPlacing => self.placing = None,
-            Command::FindRowsToCheck { side } => self.find_rows_to_check(side).await,
+            Command::FindRowsToCheck { side } => self.find_rows_to_check(Some(side)).await,
+            Command::CheckEveryRow => self.find_rows_to_check(None).await,
             Command::MeasureSizes => self.measure_sizes().await,
             Command::StopEvaluating => self.stop_evaluating(),
             command => self.obey_about_the_data(command, files).await,

@@ -1,15 +1,19 @@
 //! Pieces of the run to take home, and the rows to check.
 
-use nearfar::{Error, Origin, Piece, Result, RowsOf, RowsToCheck, Run, Taken, Working};
+use js_sys::Uint8Array;
+use nearfar::{Error, Origin, Pictures, Piece, Result, RowsOf, RowsToCheck, Run, Taken, Working};
 
 use super::{Core, NO_RUN};
-use crate::protocol::Event;
+use crate::protocol::{Event, LISTED};
+
+/// Parts of the rows, each of which a head did not train on, as every row is checked.
+const FOLDS: usize = 5;
 
 /// Test rows whose vectors are scored in every size, chosen if there are more; as `nearfar sizes` does.
 const MOST_ROWS: usize = 10_000;
 
 impl Core {
-    /// Tells the page the sizes of the pieces that can be exported, between two slices of the run.
+    /// Tells the page the sizes of the pieces that can be exported, with the code that uses them, between two slices of the run.
     pub(super) async fn list_pieces(&mut self, side: RowsOf) {
         let (Some(mut run), Some(origin)) = (self.run.take(), self.origin()) else {
             return;
@@ -21,20 +25,51 @@ impl Core {
                 .await
         };
         let sizes = sizes.await;
-        if let Some(sizes) = self.answered(run, sizes) {
-            self.say(&Event::Pieces(sizes));
+        if let Some((sizes, code)) = self.answered(run, sizes) {
+            self.say(&Event::Pieces(sizes, code));
         }
     }
 
-    /// Looks for rows to check, between two slices of the run.
-    pub(super) async fn find_rows_to_check(&mut self, side: RowsOf) {
-        let (Some(mut run), Some(origin)) = (self.run.take(), self.origin()) else {
+    /// Looks for rows to check, between two slices of the run: on a side, by the head of the run, or else among all rows, by heads that
+    /// did not train on them.
+    pub(super) async fn find_rows_to_check(&mut self, side: Option<RowsOf>) {
+        let (Some(mut run), Some(origin), Some(data)) =
+            (self.run.take(), self.origin(), self.data.clone())
+        else {
             return;
         };
-        let found = to_check(&mut run, &origin, side).await;
-        if let Some(check) = self.answered(run, found) {
-            self.say(&Event::RowsToCheck(Box::new(check)));
-        }
+        let found = match side {
+            Some(side) => to_check(&mut run, &origin, side).await,
+            None => {
+                let config = run.trainer().config().clone();
+                // Not on the run's engine: the report of the run says what that held.
+                match self.open(config.budget_bytes).await {
+                    Ok(engine) => {
+                        let found = RowsToCheck::by_folds(&engine, &data, &config, FOLDS).await;
+                        self.idle = Some(engine);
+                        found
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+        };
+        let found = match found {
+            Err(Error::Stopped) => {
+                self.run = Some(run);
+                None
+            }
+            found => self.answered(run, found),
+        };
+        let listed = found.iter().flat_map(|check| &check.suspects).take(LISTED);
+        let listed: Vec<u32> = listed.map(|suspect| suspect.row).collect();
+        let pictures = Pictures::of(&data, &listed).await.ok().flatten();
+        let pictures = pictures.unwrap_or_default();
+        let event = Event::RowsToCheck {
+            check: found.map(Box::new),
+            picture_side: (pictures.side > 0).then_some(pictures.side),
+        };
+        let shades = Uint8Array::from(&pictures.shades[..]).buffer();
+        self.post(&event, &[shades.into()]);
     }
 
     /// Scores vectors of every size of the test rows.

@@ -1,0 +1,169 @@
+//! Lines of Python that use a head elsewhere: in PyTorch, ONNX Runtime and scanpy. The page, the piece *code* and the model card
+//! print the same ones, which name the files, the sizes and the scaling of the run.
+
+use super::head::Head;
+use super::results::{HEAD, Results, data_name};
+use super::{Piece, text};
+use crate::cpu::Norm;
+use crate::model::layer_weights::LayerWeights;
+use crate::model::scaling::ScalingKind;
+use crate::run::RunReport;
+
+impl Results {
+    /// Lines of code for each program that can use the run: its name, the piece whose file they read, and the lines. Of pieces that
+    /// are made of rows they read all rows.
+    pub fn code(&self) -> [(&'static str, Piece, String); 3] {
+        let (reads, cells) = in_scanpy(&self.report);
+        [
+            ("PyTorch", Piece::Safetensors, in_pytorch(self)),
+            ("ONNX Runtime", Piece::Onnx, in_onnx(self)),
+            ("scanpy", reads, cells),
+        ]
+    }
+}
+
+/// The lines of each program under a heading, in Markdown.
+pub(super) fn markdown(results: &Results) -> String {
+    let part = |(program, piece, lines): (&str, Piece, String)| {
+        let side = if piece.is_of_rows() {
+            " --side all"
+        } else {
+            ""
+        };
+        format!(
+            "## In {program}\n\n```python\n{lines}\n```\n\nIts file: `nearfar export RUN --format {}{side}`, or *Take home* on the page.\n",
+            piece.name()
+        )
+    };
+    results.code().map(part).join("\n")
+}
+
+/// What is to be known of the rows that the head takes, as a comment.
+fn rows_in(report: &RunReport) -> &'static str {
+    match report.data.scaling {
+        ScalingKind::None => "yours: float32, the columns in the order of the file",
+        ScalingKind::Common | ScalingKind::Columns => {
+            "yours: float32, the columns in the order of the file; the head scales them itself"
+        }
+    }
+}
+
+/// Layers with a map of the input in PyTorch: the names of the weights stay.
+const WITH_SKIP: &str = "class WithSkip(torch.nn.Sequential):
+    def forward(self, rows):  # the last module is the map of the input that is added
+        *layers, skip = self
+        return torch.nn.Sequential(*layers)(rows) + skip(rows)
+
+";
+
+/// The layers of a head as PyTorch's modules, with commas.
+fn modules(head: &Head) -> String {
+    let activation = head.activation().class();
+    let last = head.layers.last().map_or(0, |last| last.index);
+    let module = |layer: &LayerWeights| {
+        let [outputs, inputs] = layer.shape;
+        let linear = format!("torch.nn.Linear({inputs}, {outputs})");
+        match head.norm() {
+            _ if layer.index == last => linear,
+            Norm::None => format!("{linear}, torch.nn.{activation}()"),
+            norm => format!(
+                "{linear}, torch.nn.{}({outputs}), torch.nn.{activation}()",
+                norm.class()
+            ),
+        }
+    };
+    let modules: Vec<String> = head.layers.iter().map(module).collect();
+    format!("\n    {},\n", modules.join(",\n    "))
+}
+
+/// The head in PyTorch, from its safetensors file.
+fn in_pytorch(Results { head, report, .. }: &Results) -> String {
+    let (inputs, modules) = (head.inputs(), modules(head));
+    let (class, kind, add) = match head.skip() {
+        None => ("", "torch.nn.Sequential", String::new()),
+        Some(_) => (
+            WITH_SKIP,
+            "WithSkip",
+            format!(
+                "head.add_module(\"skip\", torch.nn.Linear({inputs}, {}, bias=False))\n",
+                head.dimensions()
+            ),
+        ),
+    };
+    // Batch norm goes by its running means and variances.
+    let eval = match head.norm() {
+        Norm::BatchNorm => "head.eval()\n",
+        Norm::LayerNorm | Norm::None => "",
+    };
+    let (reads, fills) = match head.filled.is_empty() {
+        true => (String::new(), String::new()),
+        false => (
+            "import json\n\nfrom safetensors import safe_open\n".to_owned(),
+            format!(
+                "with safe_open(\"{HEAD}\", \"pt\") as file:\n    medians = json.loads(file.metadata()[\"filled\"])\n\
+                 for column, median in medians:  # cells without a number\n    \
+                 rows[:, column] = torch.where(rows[:, column].isfinite(), rows[:, column], median)\n"
+            ),
+        ),
+    };
+    format!(
+        "{reads}import torch\nfrom safetensors.torch import load_file\n\n{class}head = {kind}({modules})\n{add}\
+         head.load_state_dict(load_file(\"{HEAD}\"))\n{eval}\
+         # {}\nrows = torch.rand(5, {inputs})\n\
+         {fills}with torch.no_grad():\n    embeddings = torch.nn.functional.normalize(head(rows))",
+        rows_in(report)
+    )
+}
+
+/// The head in ONNX Runtime, which fills cells without a number by itself.
+fn in_onnx(Results { head, report, .. }: &Results) -> String {
+    format!(
+        "import numpy as np\nimport onnxruntime\n\nsession = onnxruntime.InferenceSession(\"head.onnx\")\n\
+         # {}\nrows = np.random.rand(5, {}).astype(\"float32\")\n\
+         [embeddings] = session.run([\"embeddings\"], {{\"features\": rows}})  # {} numbers a row, of length 1",
+        rows_in(report),
+        head.inputs(),
+        head.dimensions()
+    )
+}
+
+/// The embeddings of all rows in scanpy: beside the cells of the file, if it is AnnData and no row of it was left out.
+fn in_scanpy(report: &RunReport) -> (Piece, String) {
+    let after = |color: &str, of: &str| {
+        format!(
+            "sc.pp.neighbors(adata, use_rep=\"{of}\", metric=\"cosine\")\nsc.tl.umap(adata)\nsc.pl.umap(adata, color={})",
+            text::python(color)
+        )
+    };
+    let name = data_name(report);
+    let lower = name.to_lowercase();
+    let label = report.data.label_column.as_deref().unwrap_or("label");
+    let table = "table = pd.read_csv(\"all_embeddings.csv\")\n\
+                 embeddings = table.filter(regex=r\"^embedding_\\d+$\").to_numpy(\"float32\")\n";
+    let cells = match lower.find(".h5ad") {
+        Some(at) => &name[..at + ".h5ad".len()],
+        None => {
+            let adata = "obs = table[[\"label\"]].astype(str).set_index(table[\"row\"].astype(str))\nadata = sc.AnnData(embeddings, obs=obs)\n";
+            let lines = format!(
+                "import pandas as pd\nimport scanpy as sc\n\n{table}{adata}{}",
+                after("label", "X")
+            );
+            return (Piece::Csv, lines);
+        }
+    };
+    let file = text::python(cells);
+    let out = text::python(format!("{}_nearfar.h5ad", &cells[..cells.len() - 5]));
+    let after = format!("{}\nadata.write_h5ad({out})", after(label, "X_nearfar"));
+    if report.data.left_out.is_empty() {
+        let lines = format!(
+            "import numpy as np\nimport scanpy as sc\n\nadata = sc.read_h5ad({file})\n\
+             adata.obsm[\"X_nearfar\"] = np.load(\"all_embeddings.npy\")\n{after}"
+        );
+        return (Piece::Npy, lines);
+    }
+    let lines = format!(
+        "import pandas as pd\nimport scanpy as sc\n\n{table}\
+         adata = sc.read_h5ad({file})[table[\"row\"]].copy()  # the others were left out\nadata.obsm[\"X_nearfar\"] = embeddings\n{after}"
+    );
+    (Piece::Csv, lines)
+}
