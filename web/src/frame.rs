@@ -20,6 +20,12 @@ thread_local! {
     static ASKED: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Tells if the person asks for less motion.
+pub(crate) fn is_still() -> bool {
+    let query = window().match_media("(prefers-reduced-motion: reduce)");
+    query.is_ok_and(|query| query.is_some_and(|query| query.matches()))
+}
+
 /// Draws in one of the next frames.
 fn in_a_frame(draw: impl FnOnce() + 'static) {
     WAITING.with_borrow_mut(|waiting| waiting.push_back(Box::new(draw)));

@@ -12,7 +12,7 @@ use wasm_bindgen::JsCast as _;
 use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement, PointerEvent, WheelEvent};
 use web_time::Duration;
 
-use crate::frame::{fit, redraw};
+use crate::frame::{fit, is_still, redraw};
 use crate::session::Session;
 use crate::state::{ByUmap, MapData, Paint, Phase, State};
 use crate::terms::{self, Term};
@@ -313,11 +313,8 @@ fn tween(look: Look, begun: web_time::Instant, from: f64) {
         false => 1.0,
     };
     let to = end();
-    let still = window()
-        .match_media("(prefers-reduced-motion: reduce)")
-        .is_ok_and(|query| query.is_some_and(|query| query.matches()));
     let part = begun.elapsed().as_secs_f64() * 1000.0 / TWEEN_MS;
-    if still || part >= 1.0 {
+    if is_still() || part >= 1.0 {
         look.mix.set(to);
         return;
     }

@@ -10,6 +10,7 @@ use nearfar::{AnchorAsked, EngineKind, Pictures, STREAM_FROM_BYTES, TrainConfig}
 use wasm_bindgen::prelude::*;
 use web_sys::{File, HtmlLinkElement, MessageEvent, Worker, WorkerOptions, WorkerType};
 
+use crate::frame::is_still;
 use crate::protocol::{Command, DataSummary, Event, Part, Running};
 use crate::remembered;
 use crate::request::{Asked, Reading, Source};
@@ -445,8 +446,11 @@ impl Session {
                 self.take_checked(check.map(|check| *check), pictures(picture_side, parts, 1));
             }
             Event::PlacedByUmap { epochs } => {
-                let placed = [1, 2].map(|part| points(parts, part));
-                self.state.take_placed(placed, epochs);
+                // Whoever asks for less motion sees the end alone.
+                if epochs.done >= epochs.total || !is_still() {
+                    let placed = [1, 2].map(|part| points(parts, part));
+                    self.state.take_placed(placed, epochs);
+                }
             }
             Event::NotPlaced(why) => self.state.take_unplaced(why),
             Event::Coloured {

@@ -122,13 +122,13 @@ fn ColourBy(state: State) -> impl IntoView {
     view! {
         <div class="colour-by" hidden=move || columns.read().is_empty()>
             <label for="colour-by">"Colour by"</label>
-            <select id="colour-by" data-testid="colour-by" node_ref=select on:change=choose>
+            <select id="colour-by" data-testid="colour-by" node_ref=select title="Colours the rows on the map by a column of the file: nothing is trained anew" on:change=choose>
                 <option value="">{label}</option>
                 {options}
             </select>
             <Show when=many>
                 <input
-                    type="search" aria-label="Colour by another column" placeholder="another column" data-testid="colour-by-name" on:change=choose
+                    type="search" aria-label="Colour by another column" placeholder="another column" title="The name of a column that is not in the menu" data-testid="colour-by-name" on:change=choose
                 />
             </Show>
         </div>
@@ -215,7 +215,7 @@ fn Names(state: State, look: Look, listed: Memo<Listed>) -> impl IntoView {
             <span class="muted" data-testid="class-count">{head}</span>
             <Show when=many>
                 <input
-                    type="search" aria-label="Find a class" placeholder=move || format!("Find a {}", what()) data-testid="find-class"
+                    type="search" aria-label="Find a class" placeholder=move || format!("Find a {}", what()) title="Lists those with this text in their name" data-testid="find-class"
                     on:input=move |event| sought.set(event_target_value(&event))
                 />
             </Show>

@@ -224,13 +224,12 @@ impl Core {
             | Command::Pause
             | Command::Resume { .. }
             | Command::Reset
-            | Command::Undo) => self.obey_about_the_run(command, files).await,
+            | Command::Undo
+            | Command::FindThreshold { .. }
+            | Command::ThresholdAt(_)) => self.obey_about_the_run(command, files).await,
             Command::Anchor(asked) => self.look_at_anchor(&asked).await,
             Command::Neighbours { row } => self.look_around(row).await,
             Command::EvaluateAll => self.evaluating = self.run.is_some(),
-            command @ (Command::FindThreshold { .. } | Command::ThresholdAt(_)) => {
-                self.look_for_threshold(command).await;
-            }
             // The search or the reading was stopped by the flag already, and was answered.
             Command::StopThreshold | Command::StopReading | Command::StopChecking => {}
             Command::ListPieces { side } => self.list_pieces(side).await,
@@ -255,7 +254,7 @@ impl Core {
         self.say(&Event::Diagnosed(read.await.unwrap_or_else(failed)));
     }
 
-    /// Executes the commands that pause, resume, save or set aside the run.
+    /// Executes the commands that pause, resume, save or set aside the run, or look for its threshold.
     async fn obey_about_the_run(&mut self, command: Command, files: Vec<File>) {
         match command {
             Command::Save => self.save().await,
@@ -292,7 +291,7 @@ impl Core {
                 self.run = self.run.take().or(self.aside.take());
                 self.owes_map = self.run.is_some();
             }
-            _ => unreachable!("only what is about the run comes here"),
+            command => self.look_for_threshold(command).await,
         }
     }
 
