@@ -95,7 +95,14 @@ addEventListener("DOMContentLoaded", async () => {
   started = true;
   if (self.name === SECOND) self.name = "";
   for (const id of ["failed", "loading"]) document.getElementById(id).hidden = true;
-  if (new URLSearchParams(location.search).has("tour")) await import("./tour.js");
+  if (new URLSearchParams(location.search).has("tour")) await tour();
+});
+
+const tour = async () => (await import("./tour.js")).tour();
+addEventListener("click", (event) => {
+  if (!event.target.closest?.("[data-testid=tour]") || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  tour();
 });
 
 // The page says so when its worker has come up: from then on, keeping its files is in the way of nothing. Over http from another

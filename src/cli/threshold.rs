@@ -95,7 +95,7 @@ JSON, with --json:
   threshold, rate             the similarity, and the false match rate that it was fitted to
   fit, test                   rows, queries, classes, same_pairs, different_pairs, false_matches, false_non_matches,
                               false_match_rate, false_non_match_rate, each with its .._interval (of the test),
-                              equal_error_rate, equal_error_threshold, area_under_curve
+                              equal_error_rate, equal_error_threshold, f1, best_f1, best_f1_threshold, area_under_curve
   new_classes                 whether the test has none of the classes of the fit
   curve                       both rates of both, every 0.005 of similarity
   data                        of each file that was given its name, its columns with what they are taken for, and notes
@@ -351,6 +351,9 @@ fn print(report: &ThresholdReport) {
     });
     line("equal error rate", &|side| {
         format!("{:.6}", side.equal_error_rate)
+    });
+    line("F1, and the best", &|side| {
+        format!("{:.6}, {:.6}", side.f1, side.best_f1)
     });
     line("area under the curve", &|side| {
         format!("{:.6}", side.area_under_curve)

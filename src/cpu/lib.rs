@@ -14,6 +14,8 @@ pub mod hardest;
 #[cfg(all(target_arch = "wasm32", feature = "threads"))]
 pub mod helpers;
 pub mod knn;
+pub mod layout;
+pub mod near;
 pub mod norm;
 pub mod normalize;
 pub mod optimizer;

@@ -5,6 +5,7 @@
 
 mod appended;
 pub(crate) mod by_class;
+mod colours;
 pub(crate) mod column_spread;
 pub(crate) mod copies;
 mod files;

@@ -3,6 +3,8 @@
 pub(crate) mod projection;
 pub(crate) mod umap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::base::error::Result;
 use crate::base::order;
 use crate::base::working::Working;
@@ -49,7 +51,7 @@ pub struct Map {
 }
 
 /// The rows of a map as pictures.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pictures {
     /// Width of a picture in pixels, which is also its height.
     pub side: usize,
@@ -58,16 +60,18 @@ pub struct Pictures {
 }
 
 impl Pictures {
-    /// Pictures of these rows; `None` if the rows of the data are none.
+    /// The pictures of rows of the data, if its rows are pictures and these are few enough to be shown.
     ///
     /// # Errors
-    /// As [`crate::RowSource::read`].
+    /// [`crate::Error::Data`] if a file has changed.
     pub async fn of(dataset: &Dataset, rows: &[u32]) -> Result<Option<Self>> {
-        let Some(side) = dataset.picture_side() else {
+        let few = |_: &usize| rows.len() * dataset.features.dim() <= PIXELS;
+        let Some(side) = dataset.picture_side().filter(few) else {
             return Ok(None);
         };
-        let (mut values, shades) = (Vec::new(), Vec::new());
+        let mut values = Vec::new();
         dataset.features.read(rows, &mut values).await?;
+        let shades = Vec::with_capacity(values.len());
         let mut pictures = Self { side, shades };
         pictures.extend(&values);
         Ok(Some(pictures))
@@ -177,11 +181,12 @@ impl Map {
         })
     }
 
-    /// Places the rows by their embeddings, on axes that keep their direction from one map to the next.
-    pub(crate) fn place(&mut self, embeddings: &Embeddings, axes: &mut Axes) {
+    /// Places the rows by their embeddings, on axes that keep their direction from one map to the next; returns the plane.
+    pub(crate) fn place(&mut self, embeddings: &Embeddings, axes: &mut Axes) -> Plane {
         let plane = Plane::fit(embeddings, fitted(&self.classes, embeddings.dim), axes);
         self.points = plane.place(embeddings).collect();
-        *axes = plane.into_axes();
+        *axes = plane.axes().clone();
+        plane
     }
 }
 
@@ -191,7 +196,7 @@ pub(crate) fn most_rows(dim: usize) -> usize {
 }
 
 /// Divides every row that has a direction by its length.
-fn make_unit(rows: &mut Embeddings) {
+pub(crate) fn make_unit(rows: &mut Embeddings) {
     for row in rows.values.chunks_exact_mut(rows.dim.max(1)) {
         let length = row.iter().map(|value| value * value).sum::<f32>().sqrt();
         if length > 0.0 && length.is_finite() {

@@ -61,8 +61,8 @@ impl Plane {
     }
 
     /// Axes of the plane, for the next one.
-    pub(crate) fn into_axes(self) -> Axes {
-        self.axes
+    pub(crate) fn axes(&self) -> &Axes {
+        &self.axes
     }
 }
 
@@ -208,7 +208,7 @@ mod tests {
         previous: &Axes,
     ) -> (Vec<[f32; 2]>, Axes) {
         let plane = Plane::fit(embeddings, fitted, previous);
-        (plane.place(embeddings).collect(), plane.into_axes())
+        (plane.place(embeddings).collect(), plane.axes().clone())
     }
 
     #[test]

@@ -2,10 +2,13 @@
 //! neighbours of each row and an initial point for it, gives points that settle over some hundred epochs.
 //!
 //! Uniform Manifold Approximation and Projection (McInnes, Healy and Melville 2018, arXiv 1802.03426) as umap-learn 0.5 does it
-//! with its defaults, whose names stand in brackets. The neighbours are exact, and do not count the row itself.
+//! with its defaults, whose names stand in brackets. The neighbours do not count the row itself.
 
-use crate::base::rng::{self, Rng};
+use crate::base::rng;
 use crate::search::knn::Neighbors;
+use crate::search::near::layout::{self, Draws, Forces, Tie};
+use crate::search::near::parallel;
+use rand::RngExt as _;
 
 /// Nearest rows of each row that a layout uses (`n_neighbors`).
 pub(crate) const NEIGHBOURS: usize = 15;
@@ -19,10 +22,6 @@ const COPY: f32 = 1e-6;
 /// The largest absolute value of an initial point (`max_coord`), and the spread of the noise added to each (`noise`).
 const START: f32 = 10.0;
 const JITTER: f32 = 1e-4;
-/// The largest step of a point along an axis, before the learning rate.
-const CLIP: f32 = 4.0;
-/// Keeps two points that nearly meet from leaping apart.
-const SOFTENING: f32 = 1e-3;
 
 /// Scale of a row's distances to its neighbours: at distance `d` the strength is `exp(-(d - rho) / sigma)`, at most 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,13 +30,6 @@ pub struct LocalScale {
     pub rho: f32,
     /// Chosen so that the strengths of all `k` neighbours add up to `log2(k)`, or come as near as they can; above 0.
     pub sigma: f32,
-}
-
-/// An entry of the sparse matrix: the tie of a row to another.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Tie {
-    to: u32,
-    strength: f32,
 }
 
 /// A layout in progress.
@@ -53,17 +45,16 @@ pub struct Umap {
     starts: Vec<usize>,
     /// Ties of each row, by the other row's number; each tie is stored for both of its rows.
     ties: Vec<Tie>,
-    pull: Force,
-    push: Force,
+    forces: Forces,
     points: Vec<[f32; 2]>,
     epoch: u64,
-    rng: Rng,
+    draws: Draws,
 }
 
 impl Umap {
     /// `a` and `b` of the curve `1 / (1 + a d^2b)`, the strength of two points at distance `d`: fitted for points that lie at least
     /// 0.1 apart (`min_dist`) at a scale of 1 (`spread`).
-    pub const CURVE: [f32; 2] = [1.576_943_5, 0.895_060_9];
+    pub const CURVE: [f32; 2] = layout::CURVE;
 
     /// Ties rows to their neighbours, and places the initial points.
     ///
@@ -89,20 +80,20 @@ impl Umap {
             negative_samples: 5,
             starts,
             ties,
-            pull: Force::new(attraction),
-            push: Force::new(repulsion),
+            forces: Forces::of_curve(),
             points,
             epoch: 0,
-            rng,
+            draws: Draws::new(rng.random()),
         }
     }
 
-    /// Epochs of the whole layout (`n_epochs`): 500 for up to 10,000 rows, 200 for more.
+    /// Epochs of the whole layout (`n_epochs`): 500 for up to 10,000 rows, 200 for more; of more than 25,000, 100, where umap-learn has
+    /// 200, so that a browser has it in time.
     pub fn epochs(&self) -> u64 {
-        if self.points.len() <= 10_000 {
-            500
-        } else {
-            200
+        match self.points.len() {
+            ..=10_000 => 500,
+            10_001..=25_000 => 200,
+            _ => 100,
         }
     }
 
@@ -119,9 +110,54 @@ impl Umap {
     /// Runs this many epochs, or the remaining ones if they are fewer. The split into calls changes no bit.
     pub fn advance(&mut self, epochs: u64) {
         for _ in 0..epochs.min(self.epochs() - self.epoch) {
-            self.pull_and_push();
+            let rate = 1.0 - self.epoch.saturating_sub(1) as f32 / self.epochs() as f32;
+            layout::epoch(
+                &mut self.points,
+                (&self.starts, &self.ties),
+                &self.forces,
+                &mut self.draws,
+                self.negative_samples,
+                (self.epoch, rate),
+            );
             self.epoch += 1;
         }
+    }
+
+    /// Runs this many epochs of two layouts, on a core each where there are two.
+    pub fn advance_both(both: &mut [Self; 2], epochs: u64) {
+        parallel::map(both.iter_mut().collect(), |umap: &mut Self| {
+            umap.advance(epochs);
+        });
+    }
+
+    /// Points of two layouts of the same rows, each with its ends equally far from 0, the second turned and mirrored so that its rows come as near
+    /// as they can to their places in the first (orthogonal Procrustes, Schönemann 1966).
+    ///
+    /// A layout says nothing by its direction: this changes no distance in it.
+    pub fn side_by_side(both: &[Self; 2]) -> [Vec<[f32; 2]>; 2] {
+        let [before, after] = both.each_ref().map(|umap| around(&umap.points, mean));
+        let product = |a: usize, b: usize| -> f64 {
+            let pairs = after.iter().zip(&before);
+            pairs.map(|(from, to)| f64::from(from[a] * to[b])).sum()
+        };
+        let ([xx, xy], [yx, yy]) = (
+            [product(0, 0), product(0, 1)],
+            [product(1, 0), product(1, 1)],
+        );
+        // Cosine and sine of the best turn, of the rows as they are and mirrored at the horizontal axis.
+        let ways = [(xx + yy, xy - yx, 1.0), (xx - yy, xy + yx, -1.0)];
+        let size = |(cos, sin, _): (f64, f64, f64)| (cos * cos + sin * sin).sqrt();
+        let best = ways[usize::from(size(ways[1]) > size(ways[0]))];
+        let unit = size(best).max(f64::MIN_POSITIVE);
+        let (cos, sin, mirrored) = (
+            (best.0 / unit) as f32,
+            (best.1 / unit) as f32,
+            best.2 as f32,
+        );
+        let turned =
+            |[x, y]: &[f32; 2]| [cos * x - sin * mirrored * y, sin * x + cos * mirrored * y];
+        let after: Vec<_> = after.iter().map(turned).collect();
+        [around(&before, middle), around(&after, middle)]
     }
 
     /// Current points of the rows, `[x, y]` of each: finite, in units in which neighbours may lie 0.1 apart.
@@ -134,39 +170,28 @@ impl Umap {
         let ties = &self.ties[self.starts[row]..self.starts[row + 1]];
         ties.iter().map(|tie| (tie.to, tie.strength))
     }
+}
 
-    /// One epoch of stochastic gradient descent on the cross entropy of strengths (`optimize_layout_euclidean`).
-    fn pull_and_push(&mut self) {
-        let rows = self.points.len();
-        let rate = 1.0 - self.epoch.saturating_sub(1) as f32 / self.epochs() as f32;
-        for row in 0..rows {
-            let mut here = self.points[row];
-            for tie in &self.ties[self.starts[row]..self.starts[row + 1]] {
-                if !has_turn(tie.strength, self.epoch) {
-                    continue;
-                }
-                let there = &mut self.points[tie.to as usize];
-                let pull = self.pull.at(squared_distance(here, *there));
-                for (here, there) in here.iter_mut().zip(there) {
-                    let step = rate * clipped(pull * (*here - *there));
-                    *here += step;
-                    *there -= step;
-                }
-                for _ in 0..self.negative_samples {
-                    let other = rng::below(&mut self.rng, rows);
-                    if other == row {
-                        continue;
-                    }
-                    let there = self.points[other];
-                    let push = self.push.at(squared_distance(here, there));
-                    for (here, there) in here.iter_mut().zip(there) {
-                        *here += rate * clipped(push * (*here - there));
-                    }
-                }
-            }
-            self.points[row] = here;
-        }
-    }
+/// The points less the place along either axis that `of` their values is.
+fn around(points: &[[f32; 2]], of: fn(&mut dyn Iterator<Item = f32>) -> f32) -> Vec<[f32; 2]> {
+    let place = [0, 1].map(|axis| of(&mut points.iter().map(|point| point[axis])));
+    let less = |point: &[f32; 2]| [point[0] - place[0], point[1] - place[1]];
+    points.iter().map(less).collect()
+}
+
+fn mean(values: &mut dyn Iterator<Item = f32>) -> f32 {
+    let (count, sum) = values.fold((0.0, 0.0), |(n, sum), value| {
+        (n + 1.0, sum + f64::from(value))
+    });
+    (sum / f64::max(count, 1.0)) as f32
+}
+
+fn middle(values: &mut dyn Iterator<Item = f32>) -> f32 {
+    let ends = values.fold(None, |ends: Option<(f32, f32)>, value| {
+        let (least, most) = ends.unwrap_or((value, value));
+        Some((least.min(value), most.max(value)))
+    });
+    ends.map_or(0.0, |(least, most)| least.midpoint(most))
 }
 
 /// Fits a scale to the neighbours of each row (`smooth_knn_dist`). A distance is 1 less the cosine similarity.
@@ -285,66 +310,9 @@ fn union(a: f32, b: f32) -> f32 {
     high + low * (1.0 - high)
 }
 
-fn clipped(step: f32) -> f32 {
-    step.clamp(-CLIP, CLIP)
-}
-
-fn squared_distance(a: [f32; 2], b: [f32; 2]) -> f32 {
-    let [x, y] = [a[0] - b[0], a[1] - b[1]];
-    x * x + y * y
-}
-
-/// Tells if `i / strength` epochs were completed just now for an integer `i` (`epochs_per_sample`): the largest strength is 1.
-fn has_turn(strength: f32, epoch: u64) -> bool {
-    let turns = |epoch: u64| (epoch as f64 * f64::from(strength)) as u32;
-    turns(epoch) > turns(epoch.saturating_sub(1))
-}
-
-/// Factor of the vector from one point to another, as a table over the square of their distance: exact at 64 squares of each
-/// octave, linear between them, with a relative error below 0.0002.
-///
-/// Each push depends on the point that the last one left: with a power in each, a layout takes six times as long.
-#[derive(Clone, Debug)]
-struct Force(Vec<f32>);
-
-impl Force {
-    /// Octaves of the table, and the index of its first entry among all floats, in steps of a 64th: squares from 2^-40 to 2^20.
-    /// Others count as the nearest.
-    const OCTAVES: u32 = 60;
-    const FIRST: u32 = (127 - 40) << 6;
-
-    fn new(exact: fn(f32) -> f32) -> Self {
-        let places = Self::FIRST..=Self::FIRST + 64 * Self::OCTAVES;
-        let squares = places.map(|place| f32::from_bits(place << 17));
-        Self(squares.map(exact).collect())
-    }
-
-    fn at(&self, squared: f32) -> f32 {
-        let bits = squared.to_bits().max(Self::FIRST << 17) - (Self::FIRST << 17);
-        let place = ((bits >> 17) as usize).min(self.0.len() - 2);
-        let part = (bits & 0x1_ffff) as f32 / (1 << 17) as f32;
-        let (low, high) = (self.0[place], self.0[place + 1]);
-        low + part * (high - low)
-    }
-}
-
-/// Factor that pulls two tied points together: below 0.
-fn attraction(squared: f32) -> f32 {
-    let [a, b] = Umap::CURVE;
-    let power = libm::powf(squared, b - 1.0);
-    -2.0 * a * b * power / (1.0 + a * power * squared)
-}
-
-/// Factor that pushes a point away from a random one: above 0.
-fn repulsion(squared: f32) -> f32 {
-    let [a, b] = Umap::CURVE;
-    2.0 * b / ((SOFTENING + squared) * (1.0 + a * libm::powf(squared, b)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::RngExt as _;
 
     /// `[rows, k]` neighbours: the rows after each row; similarities fall from place to place.
     fn neighbors(rows: usize, k: usize) -> Neighbors {
@@ -488,22 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_have_their_turns_when_umap_learn_samples_them() {
-        let mut rng = rng::stream(5, "test");
-        let drawn = (0..2000).map(|_| rng.random::<f32>());
-        for strength in drawn.chain([1.0, 0.5, 0.002, 1e-9, 0.0]) {
-            let every = 1.0 / f64::from(strength);
-            let mut next = every;
-            for epoch in 0..500 {
-                let expected = next <= epoch as f64;
-                assert_eq!(has_turn(strength, epoch), expected, "{strength}, {epoch}");
-                next += if expected { every } else { 0.0 };
-            }
-        }
-    }
-
-    #[test]
-    fn equal_points_part_and_no_step_is_longer_than_4() {
+    fn equal_points_part() {
         let mut points = Umap::new(&neighbors(60, 5), &[[0.5; 2]; 60], 1).points;
         assert!(
             points
@@ -514,47 +467,20 @@ mod tests {
         points.sort_by(|a, b| a[0].total_cmp(&b[0]));
         points.dedup();
         assert_eq!(points.len(), 60);
-        // Points 0.02 apart would leap 26 apart.
-        assert_eq!(clipped(repulsion(4e-4) * 0.02), 4.0);
-        assert_eq!(clipped(repulsion(4e-4) * -0.02), -4.0);
     }
 
     #[test]
-    fn forces_are_the_slopes_of_the_cross_entropy() {
-        let [a, b] = Umap::CURVE.map(f64::from);
-        let strength = |d: f64| 1.0 / (1.0 + a * d.powf(2.0 * b));
-        let slope =
-            |loss: &dyn Fn(f64) -> f64, d: f64| (loss(d * 1.0001) - loss(d / 1.0001)) / (d * 2e-4);
-        for i in -40..=70 {
-            let d = 1.1f64.powi(i);
-            let squared = (d * d) as f32;
-            let pull = -slope(&|d| -strength(d).ln(), d) / d;
-            let push = -slope(&|d| -(1.0 - strength(d)).ln(), d) / d;
-            // Softened for points that nearly meet.
-            let push = push * d * d / (d * d + f64::from(SOFTENING));
-            for (force, expected) in [(attraction as fn(f32) -> f32, pull), (repulsion, push)] {
-                let at = f64::from(Force::new(force).at(squared));
-                assert!(
-                    (at / expected - 1.0).abs() < 1e-3,
-                    "{d}: {at}, expected {expected}"
-                );
+    fn a_layout_is_turned_and_mirrored_to_the_one_beside_it_and_keeps_its_distances() {
+        let of = |way: fn([f32; 2]) -> [f32; 2]| Umap {
+            points: start(60).into_iter().map(way).collect(),
+            ..Umap::new(&neighbors(60, 5), &start(60), 1)
+        };
+        let moved = of(|[x, y]| [3.0 - 2.0 * y, 2.0 * x - 7.0]);
+        for second in [moved, of(|[x, y]| [2.0 * y + 1.0, 2.0 * x])] {
+            let [before, after] = Umap::side_by_side(&[of(|point| point), second]);
+            for (before, after) in before.as_flattened().iter().zip(after.as_flattened()) {
+                assert!((after - 2.0 * before).abs() < 1e-4);
             }
-        }
-    }
-
-    #[test]
-    fn forces_between_places_are_off_by_less_than_two_ten_thousandths() {
-        for force in [attraction as fn(f32) -> f32, repulsion] {
-            let table = Force::new(force);
-            for i in 0..20_000 {
-                let squared = libm::exp2f(-40.0 + i as f32 * 0.003);
-                assert!(
-                    (table.at(squared) / force(squared) - 1.0).abs() < 2e-4,
-                    "{squared}"
-                );
-            }
-            assert_eq!(table.at(0.0), force(libm::exp2f(-40.0)));
-            assert!(table.at(f32::INFINITY).is_finite());
         }
     }
 }

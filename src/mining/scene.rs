@@ -26,6 +26,8 @@ use crate::rules::mining_rule::{Cost, MiningRule, Round, RowRule};
 /// Bytes of the buffers of a block of anchors, unless one anchor takes more.
 const BLOCK_BYTES: u64 = 8 << 20;
 const ADVICE: &str = "raise the budget, or lower memory_size or batch_size";
+/// The most anchors that are tried to find one of which the miner keeps a negative.
+const TRIED: usize = 64;
 
 /// Rows as they lie on the engine.
 #[derive(Clone, Copy)]
@@ -331,6 +333,35 @@ fn positives_of(counts: &[u32], label: u32) -> u32 {
 }
 
 impl Look {
+    /// The first anchor of which the miner keeps a negative, among the first [`TRIED`] that have a positive; of none the first of
+    /// these, or of all.
+    ///
+    /// # Errors
+    /// As [`Look::at`].
+    pub(crate) async fn first(&mut self, scene: &Scene, on_engine: OnEngine<'_>) -> Result<usize> {
+        let mut pace = Pace::of(on_engine.engine);
+        let mut slices = Slices::new(on_engine.engine, &mut pace);
+        slices.upload(&mut self.rows, 0, &scene.rows).await?;
+        slices.upload(&mut self.tags, 0, &scene.tags).await?;
+        let has_positive = |anchor: &usize| scene.rows[*anchor].positives > 0;
+        let mut tried = (0..scene.rows.len()).filter(has_positive).take(TRIED);
+        let first = tried.clone().next().unwrap_or(0);
+        let found = loop {
+            let Some(anchor) = tried.next() else {
+                break first;
+            };
+            slices.reserve(scene.dispatches_of_one()).await?;
+            self.keep_one(slices.commands(), scene, on_engine, anchor);
+            let kept = self.count(&mut slices, scene).await?;
+            let label = scene.rows[anchor].label;
+            let mut kept = kept.iter().zip(&scene.tags);
+            if kept.any(|(kept, [other, _])| *kept > 0 && *other != label) {
+                break anchor;
+            }
+        };
+        Ok(found)
+    }
+
     /// Looks at one anchor of the batch, by its place there.
     ///
     /// # Errors

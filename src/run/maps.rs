@@ -5,9 +5,10 @@ use crate::base::error::{Error, Result};
 use crate::base::working::Working;
 use crate::data::{RowSource, Side};
 use crate::map::umap::{self, Umap};
-use crate::map::{self, Map};
+use crate::map::{self, Map, Pictures};
 use crate::model::embeddings::Embeddings;
 use crate::search::knn::KnnIndex;
+use crate::search::near;
 
 impl Run {
     /// The side of a map, and the rows on it.
@@ -30,11 +31,10 @@ impl Run {
         }
     }
 
-    /// Makes evaluations and steps bring what [`Run::map`] and [`crate::Trainer::hardest`] need, so that a viewer does not wait for it.
+    /// Makes evaluations bring what [`Run::map`] needs, so that a viewer does not wait for it.
     #[must_use]
     pub fn watched(mut self) -> Self {
         self.watched = true;
-        self.trainer.pick_hardest();
         self
     }
 
@@ -60,14 +60,34 @@ impl Run {
                 Map::of(self.trainer.dataset(), scaling, Some(side), rows, heard).await?
             }
         };
-        map.place(&embeddings, &mut self.axes);
+        self.plane = Some(map.place(&embeddings, &mut self.axes));
         self.map = Some(map.clone());
         Ok(map)
     }
 
+    /// `[x, y]` of rows of any side on the plane of the last [`Run::map`], by the head as it is now; none before there is a map.
+    ///
+    /// # Errors
+    /// As [`crate::Trainer::embed`].
+    pub async fn on_map(&mut self, rows: &[u32]) -> Result<Vec<[f32; 2]>> {
+        let Some(plane) = self.plane.clone() else {
+            return Ok(Vec::new());
+        };
+        let embeddings = self.trainer.embed(rows).await?;
+        Ok(plane.place(&embeddings).collect())
+    }
+
+    /// The pictures of rows of any side, if the rows are pictures.
+    ///
+    /// # Errors
+    /// [`Error::Data`] if a file has changed.
+    pub async fn pictures(&mut self, rows: &[u32]) -> Result<Option<Pictures>> {
+        Pictures::of(self.trainer.dataset(), rows).await
+    }
+
     /// Starts UMAP layouts of the rows of the last [`Run::map`], from their places there: one of their features, scaled if the run
-    /// scales them, and one of their embeddings. Finds the 15 nearest rows of each, or all if there are fewer, within the remaining
-    /// budget.
+    /// scales them, and one of their embeddings. Finds the 15 nearest rows of each, or all if there are fewer: of more than 4,096 rows
+    /// most of them, of fewer all, within the remaining budget.
     ///
     /// # Errors
     /// [`Error::Config`] before there is a map; as [`crate::Trainer::embed`], [`KnnIndex::new`] and [`KnnIndex::search`].
@@ -86,12 +106,10 @@ impl Run {
     }
 
     /// A UMAP layout of these rows that starts from these points.
-    async fn layout(&mut self, rows: Embeddings, start: &[[f32; 2]]) -> Result<Umap> {
-        let Embeddings { values, dim } = rows;
+    async fn layout(&mut self, mut rows: Embeddings, start: &[[f32; 2]]) -> Result<Umap> {
         let k = umap::NEIGHBOURS.min(start.len().saturating_sub(1));
-        let rows = RowSource::Memory { values, dim };
+        let seed = self.trainer.config().data_seed();
         let engine = self.trainer.engine();
-        let mut index = KnnIndex::new(engine, &rows, None, k).await?;
         let heard = |done, total| {
             engine.hear(Working {
                 what: "finding the nearest rows of each row on the map".to_owned(),
@@ -100,8 +118,15 @@ impl Run {
                 total,
             });
         };
+        if start.len() > near::EXACT {
+            map::make_unit(&mut rows);
+            let found = near::near(engine, rows, k, seed, heard).await?;
+            return Ok(Umap::new(&found, start, seed));
+        }
+        let Embeddings { values, dim } = rows;
+        let rows = RowSource::Memory { values, dim };
+        let mut index = KnnIndex::new(engine, &rows, None, k).await?;
         let found = index.search(None, heard).await?;
-        let seed = self.trainer.config().data_seed();
         Ok(Umap::new(&found, start, seed))
     }
 }

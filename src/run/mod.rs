@@ -33,7 +33,7 @@ use crate::engine::Engine;
 use crate::engine::device::DeviceInfo;
 use crate::judge::verdict::{Compared, Trial, verdict};
 use crate::map::Map;
-use crate::map::projection::Axes;
+use crate::map::projection::{Axes, Plane};
 use crate::model::embeddings::Embeddings;
 use crate::rules::config::TrainConfig;
 use crate::run::warnings::{Warning, Warnings};
@@ -67,6 +67,8 @@ pub struct Run {
     ahead: Option<Scored>,
     /// The last map.
     map: Option<Map>,
+    /// The plane of that map.
+    plane: Option<Plane>,
     /// Fingerprint of the data, once a checkpoint needed it.
     data_mark: OnceCell<saved::Data>,
     /// Engine and adapter of a restored run that has done no work here yet.
@@ -138,6 +140,7 @@ impl Run {
             placed: None,
             ahead: None,
             map: None,
+            plane: None,
             data_mark: OnceCell::new(),
             ran_on: None,
         }
@@ -465,12 +468,26 @@ impl Run {
     /// # Errors
     /// As [`Trainer::find_threshold`]; [`Error::Config`] before the run is over.
     pub async fn find_threshold(&mut self, false_match_rate: Option<f64>) -> Result<Threshold> {
-        if !self.is_finished() {
-            return Err(Error::Config(
-                "a threshold is looked for when the run is over: let it finish first".to_owned(),
-            ));
-        }
+        self.check_over()?;
         self.trainer.find_threshold(false_match_rate).await
+    }
+
+    /// Reports the rates of a threshold that a person chose, as [`Run::find_threshold`] does of one that it finds.
+    ///
+    /// # Errors
+    /// As [`Run::find_threshold`].
+    pub async fn threshold_at(&mut self, similarity: f64) -> Result<Threshold> {
+        self.check_over()?;
+        self.trainer.threshold_at(similarity).await
+    }
+
+    fn check_over(&self) -> Result<()> {
+        match self.is_finished() {
+            true => Ok(()),
+            false => Err(Error::Config(
+                "a threshold is looked for when the run is over: let it finish first".to_owned(),
+            )),
+        }
     }
 
     /// The model and the data.

@@ -4,6 +4,8 @@ pub(crate) mod metrics;
 
 pub(crate) mod knn;
 
+pub(crate) mod near;
+
 pub(crate) mod rows;
 
 pub(crate) mod evaluation;

@@ -45,8 +45,9 @@ test("axe finds no barrier in any view or dialog, on a desk and on a phone, in t
       await page.click("run");
       await page.status(/^Done/);
     }
-    for (const tab of ["Scores", "Memory", "Mining", "Learning"]) {
+    for (const tab of ["Anchor", "Scores", "Memory", "Mining", "Learning"]) {
       await page.page.getByRole("tab", { name: tab }).click();
+      if (tab === "Anchor") await page.find("anchor-dots").waitFor();
       await look(`after a run, ${tab}`);
     }
     await page.click("take-home");

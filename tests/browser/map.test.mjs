@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 
-import { pages, test } from "./playing.mjs";
+import { pages, test, written } from "./playing.mjs";
 
 const on = pages();
 
@@ -22,6 +22,7 @@ test("the data is on the map before a run, and goes from features to embeddings 
 
     await page.click("run");
     await page.status(/^Done/);
+    await page.placed();
     assert.match(await page.text("map-caption"), /^1995 test rows$/);
     const settled = () => page.settled("embedding-map");
     const after = await settled();
@@ -115,65 +116,226 @@ test("rows are picked out with a box and a lasso, and saved as a list", async ()
   });
 });
 
-test("rows are placed by UMAP, with progress, to the same places each time, and by principal components again", async () => {
+test("UMAP places the rows by itself at the end of a run, before and after training, and each picture is said by name", async () => {
   await on("?engine=cpu#data=digits&steps=100", {}, async (page) => {
     assert.ok(await page.find("map-by").isHidden(), "before a run there are no embeddings");
-    await page.click("run");
-    await page.status(/^Done/);
     const picture = () => page.settled("embedding-map");
-    const principal = await picture();
-    const place = async () => {
-      await page.find("map-by").selectOption("umap");
-      await page.says("map-caption", /^899 test rows, epoch \d+ of 500, (about [\d.]+ s|less than a second) left$/);
-      await page.says("map-caption", /^899 test rows$/);
-      return picture();
-    };
-    const placed = await place();
-    assert.notEqual(placed, principal);
+    const by = page.find("map-by");
+    const named = async (text) => assert.equal((await page.page.locator(".map figcaption > .muted:visible").last().innerText()).trim(), text);
+    await page.page.evaluate(() => {
+      const caption = document.querySelector("[data-testid=map-caption]");
+      self.captions = [];
+      new MutationObserver(() => self.captions.push(caption.textContent)).observe(caption, { childList: true, characterData: true, subtree: true });
+    });
+    await page.click("run");
+    await page.page.waitForFunction(() => /^90 validation rows$/.test(document.querySelector("[data-testid=map-caption]").textContent));
+    assert.deepEqual([await by.inputValue(), await by.isDisabled()], ["pca", true], "PCA while it runs");
+    await page.status(/^Done/);
+    const placed = await picture();
+    const progress = (await page.page.evaluate(() => self.captions)).filter((text) => /^899 test rows, epoch \d+ of 500(, (about [\d.]+ s|less than a second) left)?$/.test(text));
+    assert.ok(progress.length > 0, "the epochs are counted");
+    assert.match(await page.text("map-caption"), /^899 test rows$/);
+    assert.equal(await by.inputValue(), "umap");
+    await named("UMAP of embeddings");
     await page.screenshot("umap");
     const position = await page.point("embedding-map");
     await page.find("embedding-map").click({ position });
     await page.says("neighbours", /of the 10 closest test rows/);
     await page.page.getByRole("button", { name: "Clear" }).last().click();
     // Back, also midway, and before a point has moved: nothing is said of that.
-    await page.find("map-by").selectOption("pca");
-    assert.equal(await picture(), principal);
+    await by.selectOption("pca");
+    const principal = await picture();
+    assert.notEqual(principal, placed);
+    await named("PCA of embeddings");
     for (const begun of [/epoch/, /./]) {
-      await page.find("map-by").selectOption("umap");
+      await by.selectOption("umap");
       await page.says("map-caption", begun);
-      await page.find("map-by").selectOption("pca");
+      await by.selectOption("pca");
       assert.equal(await picture(), principal);
       assert.ok(await page.find("error").isHidden());
     }
-    assert.equal(await place(), placed, "there again");
+    await by.selectOption("umap");
+    assert.equal(await picture(), placed, "there again");
     // The features are placed likewise, and whoever looks at them goes on doing so.
     await page.click("map-before");
     const before = await picture();
-    await page.find("map-by").selectOption("pca");
+    await named("UMAP of features");
+    await by.selectOption("pca");
     const principalBefore = await picture();
+    await named("PCA of features");
     assert.equal(await page.find("map-before").getAttribute("aria-pressed"), "true");
-    assert.notEqual(before, principalBefore);
-    await page.find("map-by").selectOption("umap");
-    await page.says("map-caption", /^899 test rows$/);
+    assert.equal(new Set([before, principalBefore, placed, principal]).size, 4);
+    await by.selectOption("umap");
     assert.equal(await picture(), before, "the features, there again");
     await page.click("map-after");
-    // What the next run brings is placed by the same, once it rests.
+    // What the next run brings is placed by the same: UMAP.
     await page.click("run");
     await page.status(/^Done/);
-    await page.says("map-caption", /^899 test rows$/);
-    assert.equal(await page.find("map-by").inputValue(), "umap");
     assert.equal(await picture(), placed);
+    // And PCA, once it is chosen.
+    await by.selectOption("pca");
+    await page.click("run");
+    await page.status(/^Done/);
+    assert.equal(await picture(), principal);
+    assert.equal(await by.inputValue(), "pca");
   });
 });
+
+/** A matrix of unit-free random numbers around centres, and its labels. */
+function clusters(rows, dim, classes) {
+  let state = 1;
+  const random = () => (state = (state * 48271) % 2147483647) / 2147483647;
+  const centres = Array.from({ length: classes * dim }, random);
+  const values = new Float32Array(rows * dim);
+  for (let i = 0; i < values.length; i += 1) {
+    const [row, column] = [Math.floor(i / dim), i % dim];
+    values[i] = centres[(row % classes) * dim + column] + 0.7 * random();
+  }
+  const head = `{'descr': '<f4', 'fortran_order': False, 'shape': (${rows}, ${dim}), }`;
+  const length = Math.ceil((head.length + 11) / 64) * 64 - 10;
+  const start = Buffer.from([0x93, ...Buffer.from("NUMPY"), 1, 0, length & 255, length >> 8]);
+  const labels = Array.from({ length: rows }, (_, row) => `class ${row % classes}`);
+  return [Buffer.concat([start, Buffer.from(head.padEnd(length - 1) + "\n"), Buffer.from(values.buffer)]), ["label", ...labels].join("\n")];
+}
+
+test("50,000 rows of 64 numbers are placed by UMAP at the end of a run within 20 seconds, and the page answers meanwhile", async () => {
+  const [matrix, labels] = clusters(60_000, 64, 20);
+  const files = [await written("rows.npy", matrix), await written("labels.csv", labels)];
+  const init = () => {
+    self.long = [];
+    new PerformanceObserver((list) => self.long.push(...list.getEntries().map((entry) => Math.round(entry.duration)))).observe({ type: "longtask" });
+  };
+  const settings = "steps=20&evaluate_every=20&test_fraction=0.8333334&test_queries=100&evaluate_queries=100&hidden_layers=[]&batch_size=32&memory_size=0";
+  await on(`?engine=cpu#${settings}`, { init }, async (page) => {
+    await page.upload(...files);
+    await page.summary(/^rows.npy: 60.?000 rows/);
+    await page.status(/^Ready/);
+    await page.click("run");
+    await page.status(/^Done/);
+    const began = Date.now();
+    await page.page.evaluate(() => { self.long = []; });
+    await page.placed();
+    const seconds = (Date.now() - began) / 1000;
+    assert.match((await page.text("map-caption")).replace(/\s/g, " "), /^50 000( of 50 00\d)? test rows/);
+    assert.equal(await page.find("map-by").inputValue(), "umap");
+    await page.screenshot("umap-50000");
+    const long = await page.page.evaluate(() => self.long);
+    console.log(`# ${seconds.toFixed(1)} s, tasks over 50 ms: ${long.join(", ") || "none"}`);
+    assert.ok(seconds < 20, `${seconds} s`);
+    assert.deepEqual(long, []);
+  });
+});
+
+/** 240 plants at three sites, one in twelve without a site, with a depth. */
+function plants() {
+  let state = 5;
+  const random = () => (state = (state * 48271) % 2147483647) / 2147483647;
+  const line = (i) => {
+    const site = i % 12 === 0 ? "" : ["north", "south", "north", "east"][i % 4];
+    return [`p-${i}`, site, ((i * 37) % 240) + 0.5, i % 3, ["ash", "elm"][i % 2], ...Array.from({ length: 4 }, (_, at) => ((at === i % 2 ? 1 : 0) + random()).toFixed(3))].join();
+  };
+  return ["plant,site,depth,plate,species,a,b,c,d", ...Array.from({ length: 240 }, (_, i) => line(i))].join("\n");
+}
+
+test("rows are coloured by any column of the file, before a run and after it, without a new run", async () => {
+  const file = await written("plants.csv", plants());
+  await on("?engine=cpu#steps=20&hidden_layers=[8]&embedding_size=4&batch_size=16", {}, async (page) => {
+    await page.upload(file);
+    await page.summary(/^plants.csv: 240 rows/);
+    const by = page.find("colour-by");
+    const picture = () => page.settled("embedding-map");
+    await by.locator("option", { hasText: "site" }).waitFor({ state: "attached" });
+    const options = (await by.locator("option").allInnerTexts()).map((text) => text.trim());
+    assert.equal(options[0], "species (the label)");
+    for (const column of ["plant", "site", "depth", "plate", "a", "d"]) assert.ok(options.includes(column), `${column} of ${options}`);
+    const keys = async () => (await page.page.locator(".classes button").allInnerTexts()).map((text) => text.replace(/\s+/g, " ").trim());
+    assert.deepEqual(await keys(), ["ash (120)", "elm (120)"]);
+    const classes = await picture();
+    await by.selectOption("site");
+    await page.says("class-count", /^3 values$/);
+    assert.deepEqual(await keys(), ["north (100)", "south (60)", "east (60)"]);
+    assert.equal(await page.text("colour-none"), "Grey: 20 without a value");
+    const sites = await picture();
+    assert.notEqual(sites, classes);
+    assert.match(await page.text("status"), /^Ready/);
+    // One alone, and what the pointer says.
+    await page.page.locator(".classes button", { hasText: "east" }).click();
+    const position = await page.point("embedding-map");
+    await page.find("embedding-map").hover({ position });
+    assert.match(await page.page.locator(".hover").innerText(), /row \d+, class elm, site east$/);
+    // Few numbers are names, many are a scale.
+    await by.selectOption("plate");
+    await page.says("class-count", /^3 values$/);
+    assert.deepEqual(await keys(), ["0 (80)", "1 (80)", "2 (80)"]);
+    assert.equal(await page.page.locator(".classes button[aria-pressed=true]").count(), 0, "another column begins with all");
+    await by.selectOption("depth");
+    await page.says("colour-scale", /^2\.5\s*237\.5$/);
+    const depths = await picture();
+    assert.equal(new Set([classes, sites, depths]).size, 3);
+    await page.screenshot("colour-number");
+    // A run goes on with it, and ends with it; the choice is no setting.
+    const link = await page.page.evaluate(() => location.hash);
+    await page.click("run");
+    await page.status(/^Done/);
+    await picture();
+    assert.equal(await by.inputValue(), "depth");
+    assert.ok(await page.find("colour-scale").isVisible());
+    const step = await page.text("step-count");
+    await by.selectOption("site");
+    await page.says("class-count", /^3 values$/);
+    const counts = (await keys()).map((text) => Number(text.match(/\((\d+)\)$/)[1]));
+    const none = Number((await page.text("colour-none")).match(/\d+/)[0]);
+    const shown = Number((await page.text("map-caption")).match(/^\d+/)[0]);
+    assert.equal(counts.reduce((sum, count) => sum + count, none), shown);
+    await page.screenshot("colour-site");
+    await by.selectOption("");
+    await page.says("class-count", /^2 classes$/);
+    assert.ok(await page.find("colour-none").isHidden());
+    assert.deepEqual([await page.text("step-count"), await page.page.evaluate(() => location.hash)], [step, link], "no new run, and no other settings");
+  });
+});
+
+for (const [width, height] of [[1280, 720], [1920, 1080], [390, 844]]) {
+  test(`all classes can be reached in the list, and the panel of a row covers nothing, ${width} pixels wide`, async () => {
+    await on("?engine=cpu#data=digits&steps=20", { viewport: { width, height } }, async (page) => {
+      await page.click("run");
+      await page.status(/^Done/);
+      assert.equal(await page.text("class-count"), "10 classes");
+      const keys = page.page.locator(".classes .key");
+      assert.equal(await keys.count(), 10);
+      await page.find("embedding-map").click({ position: await page.point("embedding-map") });
+      await page.says("neighbours", /of the 10 closest test rows/);
+      const boxes = await page.page.evaluate(() => ["[data-testid=embedding-map]", ".legend", "[data-testid=neighbours]"].map((name) => document.querySelector(name).getBoundingClientRect().toJSON()));
+      for (const [i, a] of boxes.entries()) {
+        assert.ok(a.width > 100 && a.height > 60, JSON.stringify(a));
+        for (const b of boxes.slice(i + 1)) {
+          const apart = a.right <= b.left + 1 || b.right <= a.left + 1 || a.bottom <= b.top + 1 || b.bottom <= a.top + 1;
+          assert.ok(apart, JSON.stringify([a, b]));
+        }
+      }
+      // One column, which scrolls to the last.
+      const list = await page.page.evaluate(() => {
+        const list = document.querySelector(".classes");
+        const keys = [...list.querySelectorAll(".key")];
+        const lefts = new Set(keys.map((key) => Math.round(key.getBoundingClientRect().left)));
+        list.scrollTop = 1e6;
+        const [last, box] = [keys.at(-1).getBoundingClientRect(), list.getBoundingClientRect()];
+        return { lefts: lefts.size, last: last.bottom <= box.bottom + 1 && last.top >= box.top - 1 };
+      });
+      assert.deepEqual(list, { lefts: 1, last: true });
+      await page.screenshot(`beside-the-map-${width}`);
+    });
+  });
+}
 
 test("fifty thousand rows are on the map before a run and while it goes on, and a class is found by its name", async () => {
   await on("?engine=cpu#data=large&steps=20&validation_fraction=0.9&evaluate_queries=100&test_queries=100", {}, async (page) => {
     const caption = (text) => page.page.waitForFunction((text) => document.querySelector("[data-testid=map-caption]").textContent.replace(/\s/g, " ").startsWith(text), text);
-    await caption("50 000 rows as they are now");
+    await caption("50 000 of 100 000 rows, drawn by the seed, as they are now");
     assert.ok((await page.drawn("embedding-map")) > 10_000);
     assert.equal(await page.find("find-class").count(), 1, "30 classes are more than one looks through");
     await page.click("run");
-    await caption("50 000 validation rows");
+    await caption("50 000 of 72 000 validation rows");
     assert.ok((await page.drawn("embedding-map")) > 10_000);
     await caption("20 000 test rows");
   });
@@ -193,10 +355,12 @@ test("fifty thousand rows are on the map before a run and while it goes on, and 
     assert.ok(asked > 0 && asked < 60, `${asked} questions for a style`);
     const keys = page.page.locator(".classes button");
     await page.find("find-class").waitFor();
-    assert.equal(await keys.count(), 30);
+    assert.equal(await page.text("class-count"), "650 classes");
+    assert.equal(await keys.count(), 300);
+    assert.match(await page.page.locator(".classes").innerText(), /and 350 more: find one by its name$/);
     await page.find("find-class").fill("12");
     const found = await keys.allInnerTexts();
-    assert.ok(found.length > 1 && found.every((text) => /^\d*12\d* \(\d+\)$/.test(text.trim())), found.join());
+    assert.ok(found.length > 1 && found.every((text) => /^\d*12\d*\s+\(\d+\)$/.test(text.trim())), found.join());
     await page.find("find-class").fill("no such class");
     assert.match(await page.page.locator(".classes").innerText(), /No class of this name is on the map\./);
   });
@@ -217,7 +381,7 @@ test("on a small screen nothing scrolls, and the plots stand in tabs", async () 
       await page.page.waitForFunction((id) => document.querySelector(`[data-testid=${id}]`).height > 40, plot);
     }
     await tab("Learning").focus();
-    for (const name of ["Rows", "Scores"]) {
+    for (const name of ["Anchor", "Rows", "Scores"]) {
       await page.page.keyboard.press("ArrowLeft");
       assert.equal(await tab(name).getAttribute("aria-selected"), "true");
     }
@@ -258,8 +422,9 @@ test("two fingers zoom the map, one moves it then, and picks rows", async () => 
     assert.equal(await action(), "pan-y");
     await page.find("map-tool").selectOption("box");
     assert.equal(await action(), "none");
-    await touch("touchStart", [x + 5, y + 5]);
-    for (const part of [0.3, 0.6, 0.95]) await touch("touchMove", [x + part * width, y + part * height]);
+    const box = await canvas.boundingBox();
+    await touch("touchStart", [box.x + 5, box.y + 5]);
+    for (const part of [0.3, 0.6, 0.95]) await touch("touchMove", [box.x + part * box.width, box.y + part * box.height]);
     await touch("touchEnd");
     await page.says("picked", /^\d+ rows?: /);
   });

@@ -29,6 +29,7 @@ test("a click on the map shows the nearest rows, those of the trained head, on b
       assert.ok(await page.find("neighbours").isHidden());
       await page.click("run");
       await page.status(/^Done/);
+      await page.placed();
       const before = await page.find("embedding-map").screenshot();
       const position = await page.point("embedding-map");
       await page.find("embedding-map").click({ position });

@@ -8,8 +8,8 @@ import { after, before, test as nodeTest } from "node:test";
 
 import { Page, launch, root, serve } from "./support.mjs";
 
-/** What the page fetches from where it came when it is asked for: its icon, samples, the reader of large formats. */
-const OWN = /\.svg$|\/(cells\.npz|digits\.npy|nearfar-files(\.js|_bg\.wasm)\?.*|worker\.js\?.*nearfar-files.*)$/;
+/** What the page fetches from where it came when it is asked for: its icon, samples, the tour, the reader of large formats. */
+const OWN = /\.svg$|\/(cells\.npz|digits\.npy|tour\.js|nearfar-files(\.js|_bg\.wasm)\?.*|worker\.js\?.*nearfar-files.*)$/;
 
 export const PLOTS = ["chart-precision", "chart-mining", "chart-similarities", "chart-memory", "chart-loss", "embedding-map"];
 export const SMALL = "steps=40&batch_size=16&hidden_layers=[32]&memory_size=256";

@@ -1,19 +1,9 @@
-// The similarities of a step, and its hardest triplets.
+// The plots over the steps, and the similarities of a step.
 import assert from "node:assert/strict";
 
 import { pages, test } from "./playing.mjs";
 
 const on = pages();
-
-/** The panel of hardest triplets: what is said, and the lines of the table. */
-async function hardest(page) {
-  const panel = page.find("hardest-triplets");
-  const triplets = await panel.locator("tbody tr").evaluateAll((lines) => lines.map((line) => {
-    const [anchor, positive, negative] = [...line.cells].map((cell) => cell.innerText.match(/-?\d+(\.\d+)?/g).map(Number));
-    return { anchor: anchor[0], class: anchor[1], positive: positive[0], ap: positive[1], negative: negative[0], an: negative[1], other: negative[2] };
-  }));
-  return { said: await panel.getByRole("status").innerText(), triplets };
-}
 
 test("the similarities are those of rows and proxies with a loss that learns proxies, and have no band without a margin", async () => {
   for (const [sets, of] of [["loss.name=arc-face", "the rows with the proxies"], ["loss.name=multi-similarity&miner.name=multi-similarity", "the pairs"]]) {
@@ -50,11 +40,9 @@ test("noisy lines are as smooth as a person wants, and the loss stands on powers
   });
 });
 
-test("the similarities of a step are drawn and said, and its hardest triplets shown by a click or by keys", async () => {
+test("the similarities of a step are drawn and said, and the age of the memory's rows", async () => {
   for (const engine of ["gpu", "cpu"]) {
     await on(`?engine=${engine}#data=many-classes&steps=2000&evaluate_every=2000`, {}, async (page) => {
-      assert.match((await hardest(page)).said, /^Click a step in the plot of triplets, or press its button/);
-      assert.ok(await page.find("show-hardest").isDisabled());
       assert.match(await page.find("chart-similarities").getAttribute("aria-label"), /none yet$/);
       await page.click("run");
       await page.page.waitForFunction(() => Number(document.querySelector("[data-testid=step-count]").textContent) > 60);
@@ -69,35 +57,8 @@ test("the similarities of a step are drawn and said, and its hardest triplets sh
       assert.ok(Math.abs(said[2] - said[5] - 0.2) < 0.011, "the band is as wide as the miner's margin");
       assert.ok((await page.drawn("chart-similarities")) > 100);
       assert.match(await page.text("memory-age"), /^Memory rows are 15\.5 steps old on average, 31 at most\.$/);
-
-      // By keys: the last step that is kept.
-      await page.find("show-hardest").focus();
-      await page.page.keyboard.press("Enter");
-      const { said: latest, triplets } = await hardest(page);
-      const newest = Number(latest.match(/^Step (\d+)(?:, the nearest to step \d+ that is kept)?\. Rows, with their similarity to the anchor:$/)?.[1] ?? latest);
-      assert.ok(newest > 0 && newest <= last, latest);
-      assert.equal(triplets.length, 5);
-      let before = Infinity;
-      for (const { anchor, class: own, positive, ap, negative, an, other } of triplets) {
-        // Ten rows of a class stand together, and rows are counted from 0.
-        for (const [row, label] of [[anchor, own], [positive, own], [negative, other]]) assert.equal(label, Math.floor(row / 10), `row ${row}`);
-        assert.notEqual(other, own);
-        assert.ok(an - ap <= before + 0.0021, "the most violated first");
-        before = an - ap;
-      }
-      // By a click near the plot's left edge: the nearest step that is kept, and it says which.
-      await page.find("chart-mining").click({ position: { x: 56, y: 60 } });
-      const first = await hardest(page);
-      const kept = first.said.match(/^Step (\d+)(?:, the nearest to step (\d+) that is kept)?\. Rows/);
-      assert.ok(kept && Number(kept[1]) < newest, first.said);
-      // Nearer to what was asked for than the newest is.
-      const asked = Number(kept[2] ?? kept[1]);
-      assert.ok(asked > 0 && Math.abs(kept[1] - asked) <= newest - asked, first.said);
-      assert.notDeepEqual(first.triplets, triplets);
-      await page.screenshot(`hardest-${engine}`);
       await page.click("reset");
       await page.status(/^Ready/);
-      assert.equal((await hardest(page)).triplets.length, 0);
       assert.ok(await page.find("memory-age").isHidden());
     });
   }
@@ -143,14 +104,12 @@ test("steps are looked at closer by a drag, a wheel or their numbers, in all plo
     const whole = await drawn();
     assert.equal(await span(), null);
 
-    // A drag, on another plot than the one that has the numbers. It is no click: no triplets are shown.
-    const said = await page.find("hardest-triplets").innerText();
+    // A drag, on another plot than the one that has the numbers.
     await mouse.move(...await at("chart-mining", 0.25));
     await mouse.down();
     await mouse.move(...await at("chart-mining", 0.5));
     await mouse.move(...await at("chart-mining", 0.75));
     await mouse.up();
-    assert.equal(await page.find("hardest-triplets").innerText(), said);
     near(await span(), 15, 45);
     const closer = await drawn();
     differ(closer, whole);

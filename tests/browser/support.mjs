@@ -175,8 +175,14 @@ export class Page {
     }
   }
 
+  /** Waits until UMAP has placed the rows of the map, which it does by itself at the end of a run. */
+  placed() {
+    return this.page.waitForFunction(() => document.querySelector("[data-testid=embedding-map]:not([data-placing])"), undefined, { polling: 50, timeout: 120_000 });
+  }
+
   /** A canvas as it is once nothing on it moves any more. */
   async settled(id) {
+    if (id === "embedding-map") await this.placed();
     const picture = () => this.find(id).evaluate((canvas) => canvas.toDataURL());
     for (let last = await picture(); ; ) {
       await this.page.waitForTimeout(250);
@@ -230,7 +236,8 @@ export class Page {
   }
 
   /** The middle of a canvas's first pixel that is well inside a coloured point, in CSS pixels from its corner. */
-  point(id) {
+  async point(id) {
+    if (id === "embedding-map") await this.placed();
     return this.find(id).evaluate((canvas) => {
       const { data, width, height } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
       const coloured = (x, y) => {

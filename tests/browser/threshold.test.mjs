@@ -47,7 +47,7 @@ test("the threshold of a run is fitted on validation, reported on test, and is t
       const rates = [theirs.test.false_match_rate, theirs.test.false_non_match_rate, theirs.test.equal_error_rate];
       ours.rates.forEach((rate, i) => assert.ok(Math.abs(rate - rates[i]) < 0.01 * rates[i] + 1e-5, `${ours.rates}, ${rates}`));
       assert.ok((await page.drawn("chart-threshold")) > 300, "both curves are drawn");
-      assert.match(await page.find("chart-threshold").getAttribute("aria-label"), /^False match rate and false non-match rate over the similarity: at the threshold, 0\.\d+, they are [\d.]+ % and/);
+      assert.match(await page.find("chart-threshold").getAttribute("aria-label"), /^Similarities of pairs of the same class and of pairs of different classes\. The threshold is 0\.\d+: [\d.]+ % of the pairs of different classes let in, [\d.]+ % of the same class missed; the errors are equal at 0\.\d+, with [\d.]+ %$/);
       // Another rate is another question, and is answered at once.
       await page.find("threshold-rate").selectOption("0.1");
       await page.page.waitForFunction((before) => ![undefined, String(before)].includes(document.querySelector("[data-testid=threshold-sentence]").dataset.threshold), ours.threshold);
@@ -69,6 +69,83 @@ test("the threshold of a run is fitted on validation, reported on test, and is t
       assert.notEqual(await page.find("threshold-sentence").getAttribute("data-threshold"), null, "it comes back with the run");
     });
   }
+});
+
+test("the threshold is dragged over the similarities, snaps to equal errors, the best F1 and any rate, and all that is said follows", async () => {
+  await on("?engine=cpu#data=many-classes&steps=60&batch_size=16&hidden_layers=[32]&memory_size=256", {}, async (page) => {
+    await page.click("run");
+    await page.status(/^Done/);
+    await page.click("find-threshold");
+    const first = await found(page);
+    const { curve, fit } = await native(page);
+    const slider = page.find("threshold-slider");
+    const now = async () => Number(await slider.getAttribute("aria-valuenow"));
+    assert.equal(await now(), first.threshold);
+    const rests = () => page.page.waitForFunction(() => {
+      const { ariaBusy, textContent } = document.querySelector("[data-testid=threshold-sentence]");
+      return ariaBusy === "false" && /let in \([\d.]+ to [\d.]+\)/.test(textContent);
+    });
+    const numbers = async (...ids) => Promise.all(ids.map(async (id) => Number.parseFloat(await page.text(id))));
+    // The curves of the command line hold at each of their similarities.
+    const follows = async () => {
+      const at = await now();
+      const place = Math.round((at + 1) * 200);
+      assert.ok(Math.abs(curve.threshold[place] - at) < 1e-9, `${at} is a point of the curves`);
+      const [fmr, fnmr] = await numbers("threshold-fmr", "threshold-fnmr");
+      const rates = [curve.test_false_match_rate[place], curve.test_false_non_match_rate[place]].map((rate) => 100 * rate);
+      [fmr, fnmr].forEach((rate, i) => assert.ok(Math.abs(rate - rates[i]) < 0.02 * rates[i] + 0.06, `at ${at}: ${[fmr, fnmr]}, ${rates}`));
+      assert.ok((await page.text("threshold-sentence")).startsWith(`Similarity ${at} and above means the same class. On test rows`));
+      return at;
+    };
+    // By the pointer: what is said follows while the button is down, and is whole once it is up.
+    await page.find("chart-threshold").scrollIntoViewIfNeeded();
+    const { x, y, width, height } = await page.find("chart-threshold").boundingBox();
+    await page.page.mouse.move(x + 0.9 * width, y + height / 2);
+    await page.page.mouse.down();
+    const high = await follows();
+    const drawn = await page.settled("chart-threshold");
+    await page.page.mouse.move(x + 0.6 * width, y + height / 2, { steps: 5 });
+    const low = await follows();
+    assert.ok(low < high - 0.1, `${low}, ${high}`);
+    assert.doesNotMatch(await page.text("threshold-sentence"), / to [\d.]+\)/, "intervals are counted");
+    assert.notEqual(await page.settled("chart-threshold"), drawn, "the line is where it was dragged");
+    await page.screenshot("threshold-dragged");
+    await page.page.mouse.up();
+    await rests();
+    assert.equal(await follows(), low);
+    // By keys, from there on.
+    for (const [key, by] of [["ArrowLeft", -0.005], ["ArrowUp", 0.005], ["PageDown", -0.05], ["ArrowRight", 0.005], ["ArrowRight", 0.005]]) {
+      const before = await now();
+      await page.page.keyboard.press(key);
+      assert.ok(Math.abs((await now()) - before - by) < 1e-9, `${key}: ${before} to ${await now()}`);
+      assert.match(await slider.getAttribute("aria-valuetext"), /^-?0\.\d+: [\d.]+ % of the pairs of different classes let in, [\d.]+ % of the same class missed$/);
+    }
+    await rests();
+    await follows();
+    // To equal errors and to the best F1 of the rows that it is fitted on.
+    await page.click("threshold-equal");
+    await rests();
+    assert.ok(Math.abs((await now()) - fit.equal_error_threshold) < 1e-4);
+    const [let_in, missed, equal] = await numbers("fitted-fmr", "fitted-fnmr", "fitted-eer");
+    assert.ok(Math.abs(let_in - missed) < 0.2 && Math.abs(let_in - equal) < 0.2, `${let_in} ${missed} ${equal}`);
+    assert.equal(await page.find("threshold-equal").getAttribute("aria-pressed"), "true");
+    await page.click("threshold-f1");
+    await rests();
+    assert.ok(Math.abs((await now()) - fit.best_f1_threshold) < 1e-3, `${await now()}, ${fit.best_f1_threshold}`);
+    const [best] = await numbers("fitted-f1-score");
+    assert.ok(Math.abs(best - fit.best_f1) < 1e-3);
+    for (const key of ["ArrowLeft", "ArrowLeft"]) {
+      await slider.press(key);
+      assert.ok((await numbers("fitted-f1-score"))[0] <= best);
+    }
+    await rests();
+    // And to any rate.
+    await page.find("threshold-rate").selectOption("other");
+    await page.find("threshold-own-rate").fill("5");
+    await page.find("threshold-own-rate").blur();
+    await page.page.waitForFunction(() => /^(4\.9\d|5\.00) %$/.test(document.querySelector("[data-testid=fitted-fmr]")?.textContent ?? ""));
+    await page.screenshot("threshold-rate");
+  });
 });
 
 test("why there is no threshold is said, and the run stays", async () => {

@@ -41,19 +41,23 @@ test("every term has a meaning, stands on the screen when it is open, and is lar
     await page.status(/^Done/);
     await page.click("evaluate-all");
     await page.find("evaluation").locator("table").waitFor();
-    await page.click("show-hardest");
-    const terms = page.page.locator(".explained > button").filter({ visible: true });
-    const names = await terms.allInnerTexts();
-    for (const name of ["precision@1", "raw features", "linear map (LDA)", "step", "features", "classes", "validation rows", "test rows", "MAP@R", "Triplets", "valid", "mined", "active", "Cosine similarities", "positives", "negatives", "semi-hard", "Loss", "Device memory", "anchor", "positive", "negative", "Memory rows", "embeddings", "R-precision", "MAP", "MRR", "recall@2", "standard error"]) {
-      assert.ok(names.includes(name), `${name} in ${names}`);
+    const names = [];
+    for (const tab of ["Scores", "Anchor"]) {
+      await page.page.getByRole("tab", { name: tab }).click();
+      if (tab === "Anchor") await page.find("anchor-dots").waitFor();
+      const terms = page.page.locator(".explained > button").filter({ visible: true });
+      names.push(...(await terms.allInnerTexts()));
+      for (const term of await terms.all()) {
+        await term.focus();
+        const meaning = page.page.getByRole("tooltip");
+        const [text, box, size] = [await meaning.innerText(), await meaning.boundingBox(), page.page.viewportSize()];
+        assert.ok(text.length > 20 && text.endsWith("."), text);
+        assert.equal(text, await term.getAttribute("aria-description"));
+        assert.ok(box.x >= 0 && box.y >= 0 && box.x + box.width <= size.width && box.y + box.height <= size.height, `${text}: ${JSON.stringify(box)}`);
+      }
     }
-    for (const term of await terms.all()) {
-      await term.focus();
-      const meaning = page.page.getByRole("tooltip");
-      const [text, box, size] = [await meaning.innerText(), await meaning.boundingBox(), page.page.viewportSize()];
-      assert.ok(text.length > 20 && text.endsWith("."), text);
-      assert.equal(text, await term.getAttribute("aria-description"));
-      assert.ok(box.x >= 0 && box.y >= 0 && box.x + box.width <= size.width && box.y + box.height <= size.height, `${text}: ${JSON.stringify(box)}`);
+    for (const name of ["precision@1", "raw features", "linear map (LDA)", "step", "features", "classes", "validation rows", "test rows", "MAP@R", "Triplets", "valid", "mined", "active", "Cosine similarities", "positives", "negatives", "semi-hard", "Loss", "Device memory", "anchor", "Memory rows", "embeddings", "R-precision", "MAP", "MRR", "recall@2", "standard error"]) {
+      assert.ok(names.includes(name), `${name} in ${names}`);
     }
     const small = await page.page.evaluate(() => [...document.querySelectorAll(".explained > button")].filter((button) => {
       const after = getComputedStyle(button, "::after");

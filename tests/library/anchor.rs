@@ -35,7 +35,7 @@ fn golden() -> Golden {
 /// Everything that is listed of an anchor.
 fn whole(anchor: usize, positive: Option<u32>) -> AnchorAsked {
     AnchorAsked {
-        anchor,
+        anchor: Some(anchor),
         positive,
         alone: false,
         most: usize::MAX,
@@ -135,11 +135,32 @@ async fn look(trainer: &mut Trainer, asked: &AnchorAsked) -> OneAnchor {
     found.expect("a step was taken")
 }
 
+/// Checks the counts and sums over all references, before and after, against a list of them all.
+fn check_sums(seen: &OneAnchor) {
+    for side in [0, 1] {
+        let mut kinds = [[0; 2]; 3];
+        let mut slopes = [0.0f32; 2];
+        for other in &seen.listed {
+            let stand = other.stands[side];
+            slopes[usize::from(!other.positive)] += stand.slope.abs();
+            if !other.positive {
+                let [all, with] = &mut kinds[stand.kind as usize];
+                (*all, *with) = (*all + 1, *with + usize::from(stand.with));
+            }
+        }
+        assert_eq!(seen.kinds[side], kinds);
+        for (sum, expected) in seen.slopes[side].iter().zip(slopes) {
+            assert!((sum - expected).abs() <= 1e-5 * expected, "{sum}");
+        }
+    }
+}
+
 /// Compares a look at an anchor with the case, before and after a step that changed next to nothing.
 fn compare(case: &Case, seen: &OneAnchor) {
     let anchor = seen.anchor as u32;
     let references = case.slopes.len() / 8;
     assert_eq!(seen.listed.len() + 1, references, "all but the anchor");
+    check_sums(seen);
     let largest = case.slopes.iter().fold(0.0f64, |all, s| all.max(s.abs()));
     for reference in &seen.listed {
         for (side, stand) in reference.stands.iter().enumerate() {
@@ -425,6 +446,9 @@ fn a_list_that_is_cut_keeps_the_heaviest_triplet_and_kinds_follow_the_band() {
                 let few = look(&mut trainer, &few).await;
                 assert_eq!((few.listed.len(), few.references), (5, all.references));
                 assert_eq!((few.kept, all.margins[1]), (all.kept, Some(0.3)));
+                let places: BTreeSet<u32> = few.listed.iter().map(|other| other.place).collect();
+                assert_eq!(places.len(), 5, "none comes twice");
+                assert_eq!((few.kinds, few.slopes), (all.kinds, all.slopes));
                 let Some((positive, negative)) = all.positive.zip(all.negative[0]) else {
                     continue;
                 };
@@ -456,6 +480,32 @@ fn a_list_that_is_cut_keeps_the_heaviest_triplet_and_kinds_follow_the_band() {
 }
 
 #[test]
+fn an_anchor_that_is_not_named_is_the_first_of_which_a_negative_is_kept() {
+    let golden = golden();
+    // A band so narrow that most anchors have nothing in it.
+    let narrow = MEMORY.replace("triplet-margin ", "triplet-margin miner.margin=0.02 ");
+    let others = ["miner=pair-margin loss=lifted-structure memory_size=0"];
+    for sets in [narrow.as_str()].into_iter().chain(others) {
+        for engine in engines() {
+            pollster::block_on(async {
+                let mut trainer = golden.stepped(engine, sets, &[0, 1, 2]).await;
+                let mut expected = None;
+                for anchor in (0..golden.batch).rev() {
+                    let seen = look(&mut trainer, &whole(anchor, None)).await;
+                    expected = Some(seen).filter(|seen| seen.kept[0][1] > 0).or(expected);
+                }
+                let asked = AnchorAsked {
+                    anchor: None,
+                    ..whole(0, None)
+                };
+                let found = look(&mut trainer, &asked).await;
+                assert_eq!(found, expected.expect("one keeps a negative"), "{sets}");
+            });
+        }
+    }
+}
+
+#[test]
 fn a_look_takes_its_plan_and_gives_it_back() {
     let golden = golden();
     let others = ["miner=pair-margin loss=lifted-structure memory_size=0"];
@@ -467,7 +517,11 @@ fn a_look_takes_its_plan_and_gives_it_back() {
                 let live = trainer.engine().ledger().live_bytes();
                 trainer.engine().ledger().restart_peak();
                 let planned = trainer.plan_anchor(false).expect("plans");
-                look(&mut trainer, &whole(0, None)).await;
+                let asked = AnchorAsked {
+                    anchor: None,
+                    ..whole(0, None)
+                };
+                look(&mut trainer, &asked).await;
                 trainer.engine().settle().await.expect("settles");
                 let ledger = trainer.engine().ledger();
                 assert_eq!(ledger.peak_bytes() - live, planned);

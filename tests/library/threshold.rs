@@ -455,6 +455,23 @@ fn a_finished_run_has_a_threshold_fitted_on_validation_and_reported_on_test() {
             assert_eq!((report.fit.rows, test.rows), (500, 1500));
             assert!(report.new_classes);
             assert!(report.fit.false_match_rate <= 0.01 && report.fit.false_match_rate > 0.005);
+            let at = run
+                .threshold_at(report.threshold + 1e-6)
+                .await
+                .expect("counts")
+                .report;
+            assert_eq!(
+                (at.threshold, at.fit, at.test),
+                (report.threshold, report.fit, report.test)
+            );
+            assert_eq!(at.sentence, report.sentence);
+            let best = run
+                .threshold_at(report.fit.best_f1_threshold)
+                .await
+                .expect("counts")
+                .report;
+            assert_eq!(best.fit.f1, report.fit.best_f1);
+            assert!(best.fit.f1 > report.fit.f1);
             let [low, high] = test.false_match_interval.expect("many classes");
             assert!(low < test.false_match_rate && test.false_match_rate < high);
             assert!(test.area_under_curve > 0.6, "{test:?}");

@@ -680,6 +680,10 @@ fn the_neighbours_of_a_row_are_the_nearest_of_its_side_before_during_and_after_a
             while !run.is_finished() {
                 run.next(13).await.expect("goes on");
                 let map = run.map().await.expect("is drawn");
+                let placed = run.on_map(&map.rows[..20]).await.expect("embeds");
+                for (placed, drawn) in placed.iter().flatten().zip(map.points.as_flattened()) {
+                    assert!((placed - drawn).abs() < 1e-5, "{placed} and {drawn}");
+                }
                 let row = map.rows[17];
                 let found = run.neighbours(row).await.expect("searches");
                 let found = found.expect("the row is on the map");

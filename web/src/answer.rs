@@ -98,7 +98,7 @@ fn Question(state: State, session: Session, is_new: Memo<bool>) -> impl IntoView
                     on:click=move |_| session.choose_sample(name.to_owned())>{text}</button>
             })}
             <button data-testid="see-file" aria-pressed=move || is("").to_string() on:click=open>"your file"</button>
-            <a data-testid="tour" href="?tour" target="_blank">"Take the tour"</a>
+            <a data-testid="tour" href="?tour">"Take the tour"</a>
         </p>
     }
 }

@@ -13,7 +13,8 @@ use crate::frame::redraw;
 use crate::state::State;
 
 pub(crate) use axes::{Along, Scale};
-use paint::{LEFT, RIGHT, draw};
+use paint::draw;
+pub(crate) use paint::{LEFT, RIGHT};
 pub(crate) use plot::{Line, Plot};
 
 /// A plot is drawn ten times a second at most: steps come faster than anybody sees.

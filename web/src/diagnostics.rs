@@ -4,10 +4,10 @@ use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use web_sys::{HtmlElement, KeyboardEvent};
 
+use crate::anchor::Anchor;
 use crate::checks::Checks;
 use crate::evaluation::EvaluateAll;
 use crate::gains::Gains;
-use crate::hardest::Hardest;
 use crate::plots::{LossPlot, MemoryPlot, MiningPlot, PrecisionPlot};
 use crate::session::Session;
 use crate::similarities::SimilarityPlot;
@@ -18,8 +18,9 @@ use crate::threshold::Threshold;
 /// The plots, one tab at a time; all of them if the window is wide.
 #[component]
 pub(crate) fn Diagnostics(state: State, session: Session) -> impl IntoView {
-    const TABS: [&str; 5] = ["Learning", "Mining", "Memory", "Scores", "Rows"];
+    const TABS: [&str; 6] = ["Learning", "Mining", "Memory", "Scores", "Rows", "Anchor"];
     let open = RwSignal::new(0);
+    Effect::new(move || state.anchor.open.set(open.get() == TABS.len() - 1));
     let tab = move |at: usize| {
         let is_open = move || open.get() == at;
         let turn = move |event: KeyboardEvent| {
@@ -54,10 +55,11 @@ pub(crate) fn Diagnostics(state: State, session: Session) -> impl IntoView {
         <section class="plots" aria-label="Diagnostics">
             <div class="tabs" role="tablist">{(0..TABS.len()).map(tab).collect_view()}</div>
             {panel(0, view! { <PrecisionPlot state/> <LossPlot state/> }.into_any())}
-            {panel(1, view! { <MiningPlot state/> <SimilarityPlot state/> <Hardest state/> }.into_any())}
+            {panel(1, view! { <MiningPlot state/> <SimilarityPlot state/> }.into_any())}
             {panel(2, view! { <MemoryPlot state/> }.into_any())}
             {panel(3, view! { <Gains state/> <EvaluateAll state session/> <Threshold state session/> <Sizes state session/> }.into_any())}
             {panel(4, view! { <Checks state session/> }.into_any())}
+            {panel(5, view! { <Anchor state session/> }.into_any())}
         </section>
     }
 }

@@ -1,4 +1,4 @@
-//! The keyboard: Space runs or pauses, S steps, R resets, E opens *Take home*, 1 to 5 choose a tab, ? shows the keys.
+//! The keyboard: Space runs or pauses, S steps, R resets, E opens *Take home*, 1 to 6 choose a tab, ? shows the keys.
 
 use leptos::ev::keydown;
 use leptos::prelude::*;
@@ -49,7 +49,7 @@ pub(crate) fn listen(
             "r" | "R" => session.reset(),
             "e" | "E" => session.take_home(),
             "?" => help.set(true),
-            tab @ ("1" | "2" | "3" | "4" | "5") => show_tab(tab),
+            tab @ ("1" | "2" | "3" | "4" | "5" | "6") => show_tab(tab),
             _ => {}
         }
     });
@@ -72,7 +72,10 @@ pub(crate) fn Keys(shown: RwSignal<bool>) -> impl IntoView {
         ("S", "take one step"),
         ("R", "reset (it can be undone)"),
         ("E", "take home: export the head, embeddings, a report .."),
-        ("1 to 5", "show Learning, Mining, Memory, Scores, Rows"),
+        (
+            "1 to 6",
+            "show Learning, Mining, Memory, Scores, Rows, Anchor",
+        ),
         ("?", "show these keys"),
         ("Esc", "close what is open"),
     ];

@@ -43,14 +43,13 @@ impl Lens {
 }
 
 /// Events that a [`Chart`] receives.
-const POINTER_EVENTS: [&str; 8] = [
+const POINTER_EVENTS: [&str; 7] = [
     "pointerdown",
     "pointermove",
     "pointerup",
     "pointercancel",
     "pointerleave",
     "wheel",
-    "click",
     "dblclick",
 ];
 
@@ -60,8 +59,6 @@ struct Pointer {
     lens: Lens,
     /// The axis as it is drawn.
     drawn: StoredValue<Along>,
-    /// The pointer was dragged before it came up: that is no click.
-    dragged: StoredValue<bool>,
 }
 
 impl Pointer {
@@ -73,7 +70,6 @@ impl Pointer {
     }
 
     fn press(&self, event: &PointerEvent) {
-        self.dragged.set_value(false);
         // A finger that goes over a plot scrolls the page.
         if event.button() == 0 && event.pointer_type() != "touch" {
             self.lens.pressed.set(self.step_at(event));
@@ -92,7 +88,6 @@ impl Pointer {
         let (first, last) = along.ends();
         // A drag of a hundredth of the plot or less is a click of an unsteady hand.
         if along.place(high) - along.place(low) > 0.01 * (last - first) {
-            self.dragged.set_value(true);
             let (low, high) = (along.place(low.floor()), along.place(high.ceil()));
             self.lens.show(along, low, high);
         }
@@ -122,8 +117,7 @@ impl Pointer {
     }
 }
 
-/// A plot over the steps. The step under the pointer is marked in all such plots, and a click chooses it. Dragging a mouse zooms
-/// in, a wheel that goes sideways moves along, one with Ctrl (a pinch) zooms, a double click shows all steps.
+/// A plot over the steps. The step under the pointer is marked in all such plots. Dragging a mouse zooms in, a wheel that goes sideways moves along, one with Ctrl (a pinch) zooms, a double click shows all steps.
 #[component]
 pub(crate) fn Chart(
     /// The `data-testid` of the canvas.
@@ -136,27 +130,16 @@ pub(crate) fn Chart(
     plot: Callback<(), Plot>,
     /// The signals that all plots share.
     state: State,
-    /// Called with the step of a click.
-    #[prop(optional)]
-    choose: Option<Callback<f64>>,
 ) -> impl IntoView {
     let lens = state.lens;
     let pointer = Pointer {
         lens,
         drawn: StoredValue::new(Along::new(0.0, 1.0)),
-        dragged: StoredValue::new(false),
     };
     let plot = move || {
         let plot = lens.over(plot.run(()));
         pointer.drawn.set_value(plot.along);
         plot
-    };
-    let click = move |event: &MouseEvent| {
-        if let (Some(choose), Some(step), false) =
-            (choose, pointer.step_at(event), pointer.dragged.get_value())
-        {
-            choose.run(step);
-        }
     };
     let told = Told {
         of: &POINTER_EVENTS,
@@ -167,7 +150,6 @@ pub(crate) fn Chart(
             "pointercancel" => lens.pressed.set(None),
             "pointerleave" => lens.pointed.set(None),
             "wheel" => pointer.turn(event.unchecked_ref()),
-            "click" => click(event.unchecked_ref()),
             _ => lens.span.set(None),
         }),
     };

@@ -6,6 +6,7 @@
     reason = "the component macro makes the properties of a component `pub`"
 )]
 
+mod anchor;
 mod answer;
 mod app;
 #[path = "../files/src/asked.rs"]
@@ -28,7 +29,6 @@ mod focus;
 mod forecast;
 mod frame;
 mod gains;
-mod hardest;
 mod history;
 mod kept;
 mod keys;

@@ -1,25 +1,24 @@
-//! The map: rows as points on a plane, each class in a colour, and the neighbours of the chosen row.
+//! The map: rows as points on a plane, in the colours of their classes or of another column, and the neighbours of the chosen row.
 
+mod legend;
 mod painter;
 mod picking;
 mod picture;
 mod sheet;
 
-use js_sys::JsString;
 use leptos::prelude::*;
+use nearfar::Side;
 use wasm_bindgen::JsCast as _;
-use web_sys::{
-    CanvasRenderingContext2d, Element, HtmlCanvasElement, HtmlElement, KeyboardEvent, PointerEvent,
-    WheelEvent,
-};
+use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement, PointerEvent, WheelEvent};
 use web_time::Duration;
 
 use crate::frame::{fit, redraw};
 use crate::session::Session;
-use crate::state::{MapData, Phase, State};
+use crate::state::{ByUmap, MapData, Paint, Phase, State};
 use crate::terms::{self, Term};
 use crate::words::{grouped, side_text};
 
+use legend::Legend;
 use painter::{Frame, Painter, View, places};
 use picking::{Picked, Picking};
 pub(crate) use picture::Picture;
@@ -28,10 +27,6 @@ pub(crate) use picture::Picture;
 const REACH: f64 = 12.0;
 /// Distance that the pointer goes before it drags the map, in CSS pixels.
 const STILL: f64 = 4.0;
-/// Most classes that the legend names; the others are named under the pointer.
-const NAMED: usize = 30;
-/// Number of classes above which they can be searched by name.
-const SOUGHT: usize = 10;
 /// Duration of the change between features and embeddings, in milliseconds.
 const TWEEN_MS: f64 = 500.0;
 
@@ -42,7 +37,7 @@ struct Look {
     /// 0 shows the features, 1 the embeddings.
     mix: RwSignal<f64>,
     before: RwSignal<bool>,
-    /// The one class that keeps its colour, if any.
+    /// The one colour that is kept, if any.
     alone: RwSignal<Option<u16>>,
     /// The point under the pointer.
     hovered: RwSignal<Option<Hovered>>,
@@ -88,7 +83,12 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
         if is_map { "none" } else { "pan-y" }
     });
     follow(canvas, state, look);
-    let caption = move || state.map.read().as_ref().map(caption);
+    Effect::new(move || session.ask_colours());
+    let caption = move || state.map.read().as_ref().map(|map| caption(state, map));
+    let placing = move || {
+        let map = state.map.read();
+        is_placing(state, map.as_ref()).then_some("")
+    };
     let has_run = Signal::derive(move || {
         let map = state.map.read();
         map.as_ref().is_some_and(|map| map.side.is_some())
@@ -110,7 +110,7 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
             </figcaption>
             <div class="sheet">
                 <canvas
-                    node_ref=canvas data-testid="embedding-map" role="img" aria-label=label style=("touch-action", touched)
+                    node_ref=canvas data-testid="embedding-map" data-placing=placing role="img" aria-label=label style=("touch-action", touched)
                     on:pointerdown=move |event| press(&event, look)
                     on:pointermove=move |event| pass(&event, state, session, look)
                     on:pointerup=move |event| release(&event, state, session, look)
@@ -118,13 +118,22 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
                     on:pointercancel=move |_| let_go(look)
                     on:wheel=move |event| turn(&event, look)
                 ></canvas>
+                {zoom(look)}
                 {card(state, look)}
                 <Picked state session picking=look.picking/>
                 <p class="muted nothing" hidden=move || !empty()>"Your data appears here."</p>
             </div>
-            <Legend state look/>
         </figure>
+        <Legend state look/>
     }
+}
+
+/// Tells if UMAP is about to place the rows, or does.
+fn is_placing(state: State, map: Option<&MapData>) -> bool {
+    let rests = [Phase::Paused, Phase::Finished].contains(&state.phase.get());
+    let umap = map.and_then(|map| map.by_umap.as_ref());
+    let is_done = |umap: &ByUmap| umap.epochs.is_some_and(|part| part.done >= part.total);
+    rests && umap.is_some_and(|umap| !is_done(umap))
 }
 
 /// Draws the map again whenever something of it changes.
@@ -137,11 +146,17 @@ fn follow(canvas: NodeRef<leptos::html::Canvas>, state: State, look: Look) {
         look.hovered.set(None);
         look.picking.clear();
     });
+    Effect::new(move || {
+        state.colour_by.track();
+        look.alone.set(None);
+    });
     let track = move || {
         state.theme.track();
         state.map.track();
+        state.coloured.track();
         state.chosen.track();
         state.neighbours.track();
+        state.anchor.track();
         look.view.track();
         look.mix.track();
         look.alone.track();
@@ -186,29 +201,51 @@ fn card(state: State, look: Look) -> impl IntoView {
 }
 
 /// Caption of a map: number and side of its rows, and the progress of UMAP.
-fn caption(map: &MapData) -> String {
-    let rows = grouped(map.places.rows.len() as u64);
+fn caption(state: State, map: &MapData) -> String {
+    let shown = map.places.rows.len();
+    let all = match map.side {
+        None => state.data.read().as_ref().map_or(0, |data| data.rows),
+        Some(side) => {
+            let curves = state.curves.read();
+            let data = &curves.data;
+            match side {
+                Side::Train => data.train,
+                Side::Validation => data.validation,
+                Side::Test => data.test,
+            }
+        }
+    };
+    let side = map
+        .side
+        .map_or_else(String::new, |side| format!("{} ", side_text(side)));
+    let rows = match shown < all {
+        true => format!(
+            "{} of {} {side}rows, drawn by the seed",
+            grouped(shown as u64),
+            grouped(all as u64)
+        ),
+        false => format!("{} {side}rows", grouped(shown as u64)),
+    };
     let epochs = map.by_umap.as_ref().and_then(|umap| umap.epochs);
-    if let (Some(side), Some(part)) = (map.side, epochs)
-        && part.done < part.total
-    {
-        let (side, left) = (side_text(side), part.left());
-        let (done, total) = (part.done, part.total);
-        return format!("{rows} {side} rows, epoch {done} of {total}{left}");
-    }
-    match map.side {
-        None => format!("{rows} rows as they are now. Press Run to pull each class together."),
-        Some(side) if map.circle => {
+    match (map.side, epochs) {
+        (Some(_), Some(part)) if part.done < part.total && is_placing(state, Some(map)) => {
             format!(
-                "{rows} {} rows, on the circle where they lie exactly",
-                side_text(side)
+                "{rows}, epoch {} of {}{}",
+                part.done,
+                part.total,
+                part.left()
             )
         }
-        Some(side) => format!("{rows} {} rows", side_text(side)),
+        (None, _) => {
+            let comma = if shown < all { "," } else { "" };
+            format!("{rows}{comma} as they are now. Press Run to pull each class together.")
+        }
+        (Some(_), _) if map.circle => format!("{rows}, on the circle where they lie exactly"),
+        _ => rows,
     }
 }
 
-/// Tools of the map: PCA or UMAP, before or after, picking, and zoom.
+/// Tools of the map: PCA or UMAP, before or after, and picking.
 #[component]
 fn Tools(state: State, session: Session, look: Look, has_run: Signal<bool>) -> impl IntoView {
     let show = move |before: bool| {
@@ -221,10 +258,12 @@ fn Tools(state: State, session: Session, look: Look, has_run: Signal<bool>) -> i
         let phases = [Phase::Paused, Phase::Finished];
         phases.contains(&state.phase.get()) && has_run.get() && !is_circle()
     };
-    // Once chosen, UMAP places every map of a run that is paused or over.
+    // Unasked UMAP places the map of a run that is over; once chosen, also that of one that is paused.
     Effect::new(move |_| {
-        let placed = |map: &MapData| map.by_umap.is_some();
-        if state.wants_umap.get() && can_place() && !state.map.read().as_ref().is_some_and(placed) {
+        let wanted = state.by_umap.get();
+        let wanted = wanted.unwrap_or_else(|| state.phase.get() == Phase::Finished);
+        let settled = |map: &MapData| map.by_umap.is_some() || map.refused;
+        if wanted && can_place() && !state.map.read().as_ref().is_some_and(settled) {
             session.place_by_umap(true);
         }
     });
@@ -233,15 +272,14 @@ fn Tools(state: State, session: Session, look: Look, has_run: Signal<bool>) -> i
         _ => "pca",
     };
     let place = move |event: web_sys::Event| {
-        session.place_by_umap(event_target_value(&event) == "umap");
+        session.choose_umap(event_target_value(&event) == "umap");
     };
     let is = move |before: bool| (look.before.get() == before).to_string();
-    let zoom = move |by: f64| look.view.update(|view| view.zoom_at(by, (0.0, 0.0)));
     view! {
         // Tools that come and go stand first, so that the others stay in place.
         <span class="tools">
             <select
-                data-testid="map-by" aria-label="What places the rows" title="PCA: the directions in which the rows differ most. UMAP: rows that are near stay near." hidden=move || !has_run.get() || is_circle() class:absent=move || !can_place() prop:value=by on:change=place
+                data-testid="map-by" aria-label="What places the rows" title="PCA: the directions in which the rows differ most. UMAP: rows that are near stay near." hidden=move || !has_run.get() || is_circle() disabled=move || !can_place() prop:value=by on:change=place
             >
                 <option value="pca">"PCA"</option>
                 <option value="umap">"UMAP"</option>
@@ -251,9 +289,19 @@ fn Tools(state: State, session: Session, look: Look, has_run: Signal<bool>) -> i
                 <button data-testid="map-after" aria-pressed=move || is(false) on:click=move |_| show(false) title="The embeddings, as the network places them">"After"</button>
             </span>
             <picking::Tools picking=look.picking/>
-            <button class="quiet" aria-label="Zoom in" on:click=move |_| zoom(1.5)>"+"</button>
+        </span>
+    }
+}
+
+/// Buttons in a corner of the map that zoom it.
+fn zoom(look: Look) -> impl IntoView {
+    let zoom = move |by: f64| look.view.update(|view| view.zoom_at(by, (0.0, 0.0)));
+    let is_whole = move || look.view.read().is_whole();
+    view! {
+        <span class="zoom">
+            <button class="quiet" data-testid="map-whole" class:absent=is_whole on:click=move |_| look.view.set(View::default())>"Whole"</button>
             <button class="quiet" aria-label="Zoom out" on:click=move |_| zoom(1.0 / 1.5)>"−"</button>
-            <button class="quiet" data-testid="map-whole" on:click=move |_| look.view.set(View::default())>"Whole"</button>
+            <button class="quiet" aria-label="Zoom in" on:click=move |_| zoom(1.5)>"+"</button>
         </span>
     }
 }
@@ -283,96 +331,6 @@ fn tween(look: Look, begun: web_time::Instant, from: f64) {
     });
 }
 
-/// Each class with the number of its rows on the map.
-fn counted(map: &MapData) -> Vec<(String, u64)> {
-    let mut counts = vec![0u64; map.names.len()];
-    for class in &map.places.classes {
-        if let Some(count) = counts.get_mut(usize::from(*class)) {
-            *count += 1;
-        }
-    }
-    map.names.iter().cloned().zip(counts).collect()
-}
-
-/// Legend of the classes: a click leaves one alone in colour.
-#[component]
-fn Legend(state: State, look: Look) -> impl IntoView {
-    let classes = Memo::new(move |_| state.map.read().as_ref().map_or_else(Vec::new, counted));
-    let sought = RwSignal::new(String::new());
-    let many = move || classes.read().len() > SOUGHT;
-    let keys = move || {
-        let sought = lowercase(sought.read().trim());
-        let found: Vec<_> = classes
-            .get()
-            .into_iter()
-            .enumerate()
-            .filter(|(_, (name, count))| *count > 0 && lowercase(name).contains(&sought))
-            .collect();
-        let more = found.len().saturating_sub(NAMED);
-        let key = |(place, (at, (name, count))): (usize, (usize, (String, u64)))| {
-            let class = at as u16;
-            // The list is one stop of the keyboard; the arrows go on from there.
-            let stop = if place == 0 { "0" } else { "-1" };
-            let pressed = move || (look.alone.get() == Some(class)).to_string();
-            let choose = move |_| {
-                let again = look.alone.get_untracked() == Some(class);
-                look.alone.set((!again).then_some(class));
-            };
-            let title = format!("{name}: a click shows this class alone, once more shows all");
-            view! {
-                <button class="key" tabindex=stop aria-pressed=pressed on:click=choose title=title>
-                    <i class="dot" style=("--line", painter::css_color(class))></i>{name}
-                    <span class="muted">{format!(" ({})", grouped(count))}</span>
-                </button>
-            }
-        };
-        let none = found.is_empty() && !sought.is_empty();
-        let keys = found.into_iter().take(NAMED).enumerate();
-        let keys = keys.map(key).collect_view();
-        let rest = match more {
-            _ if none => Some("No class of this name is on the map.".to_owned()),
-            0 => None,
-            more => Some(format!("and {more} more")),
-        };
-        view! { {keys} {rest.map(|rest| view! { <span class="muted">{rest}</span> })} }
-    };
-    view! {
-        <div class="classes" on:keydown=move |event| step_class(&event)>
-            <Show when=many>
-                <input
-                    type="search" aria-label="Find a class" placeholder="Find a class" data-testid="find-class"
-                    on:input=move |event| sought.set(event_target_value(&event))
-                />
-            </Show>
-            {keys}
-        </div>
-    }
-}
-
-/// Moves the focus from class to class by the arrow keys.
-fn step_class(event: &KeyboardEvent) {
-    let held = event
-        .target()
-        .and_then(|held| held.dyn_into::<Element>().ok());
-    let next = held
-        .filter(|held| held.class_name() == "key")
-        .and_then(|held| match &*event.key() {
-            "ArrowRight" | "ArrowDown" => held.next_element_sibling(),
-            "ArrowLeft" | "ArrowUp" => held.previous_element_sibling(),
-            _ => None,
-        });
-    let next = next.filter(|next| next.class_name() == "key");
-    if let Some(next) = next.and_then(|next| next.dyn_into::<HtmlElement>().ok()) {
-        event.prevent_default();
-        next.focus().ok();
-    }
-}
-
-/// A text in lower case, by the browser: the tables of the standard library are 5 kB of the page.
-fn lowercase(text: &str) -> String {
-    JsString::from(text).to_lower_case().into()
-}
-
 fn draw(canvas: &HtmlCanvasElement, state: State, look: Look) {
     let (width, height, ratio) = fit(canvas);
     let (Some(map), Some(context)) = (&*state.map.read(), context(canvas)) else {
@@ -388,7 +346,21 @@ fn draw(canvas: &HtmlCanvasElement, state: State, look: Look) {
     };
     let chosen = state.chosen.get().and_then(|row| map.places.of(row));
     let picked = look.picking.picked(map);
-    painter.points(map, look.alone.get(), &picked, chosen.is_some());
+    let triplet = match map.side {
+        Some(_) => state.triplet(),
+        None => None,
+    };
+    let pale = chosen.is_some() || triplet.is_some();
+    let coloured = state.coloured.read();
+    match map.paint(coloured.as_ref()) {
+        Paint::Names(colours, names) => {
+            painter.points(colours, names.len(), look.alone.get(), &picked, pale);
+        }
+        Paint::Scale(steps, _) => painter.scale(steps, &picked, pale),
+    }
+    if let Some(triplet) = triplet {
+        painter.triplet(map, mix, triplet);
+    }
     if let Some(chosen) = chosen {
         painter.neighbours(&map.places, chosen, state.neighbours.read().as_ref());
     }
@@ -476,15 +448,25 @@ fn pass(event: &PointerEvent, state: State, session: Session, look: Look) {
     }
     let map = state.map.read_untracked();
     let hovered = map.as_ref().and_then(|map| {
-        let place = nearest(map, look, size, at(event))?;
+        let place = nearest(state, map, look, size, at(event))?;
         let class = map.places.classes[place];
         let name = map.names.get(usize::from(class));
         let class = name.map_or_else(
             || "one of the smaller classes".to_owned(),
             |name| format!("class {name}"),
         );
+        let coloured = state.coloured.read_untracked();
+        let cell = coloured.as_ref().and_then(|by| {
+            let name = by.names.get(usize::from(*by.colours.get(place)?))?;
+            (by.rows == map.places.rows && !name.is_empty())
+                .then(|| format!(", {} {name}", by.column))
+        });
         Some(Hovered {
-            text: format!("row {}, {class}", map.places.rows[place]),
+            text: format!(
+                "row {}, {class}{}",
+                map.places.rows[place],
+                cell.unwrap_or_default()
+            ),
             row: map.places.rows[place],
             at: at(event),
         })
@@ -515,7 +497,7 @@ fn release(event: &PointerEvent, state: State, session: Session, look: Look) {
     };
     let size = size(&canvas);
     if !still {
-        let points = pointable(map, look, size);
+        let points = pointable(state, map, look, size);
         return look
             .picking
             .release(points.map(|(place, at)| (map.places.rows[place], at)));
@@ -523,7 +505,7 @@ fn release(event: &PointerEvent, state: State, session: Session, look: Look) {
     look.picking.let_go();
     // Before a run there are no embeddings to compare.
     if map.side.is_some() {
-        let place = nearest(map, look, size, at(event));
+        let place = nearest(state, map, look, size, at(event));
         session.choose_row(place.map(|place| map.places.rows[place]));
     }
 }
@@ -544,6 +526,7 @@ fn turn(event: &WheelEvent, look: Look) {
 
 /// The rows that can be pointed at: index on the map, and position on a canvas of this size.
 fn pointable(
+    state: State,
     map: &MapData,
     look: Look,
     (width, height): (f64, f64),
@@ -551,15 +534,25 @@ fn pointable(
     let frame = Frame::new(look.view.get_untracked(), width, height, 1.0);
     let mix = map.side.map_or(1.0, |_| look.mix.get_untracked());
     let alone = look.alone.get_untracked();
+    let is_alone = move |place: &usize, colour: u16| {
+        let coloured = state.coloured.read_untracked();
+        map.paint(coloured.as_ref()).colours()[*place] == colour
+    };
     places(&map.places, mix)
         .map(move |point| frame.place(point))
         .enumerate()
-        .filter(move |(place, _)| alone.is_none_or(|class| map.places.classes[*place] == class))
+        .filter(move |(place, _)| alone.is_none_or(|colour| is_alone(place, colour)))
 }
 
 /// Index of the row nearest to the pointer, if its point is within `REACH`.
-fn nearest(map: &MapData, look: Look, size: (f64, f64), pointer: (f64, f64)) -> Option<usize> {
-    pointable(map, look, size)
+fn nearest(
+    state: State,
+    map: &MapData,
+    look: Look,
+    size: (f64, f64),
+    pointer: (f64, f64),
+) -> Option<usize> {
+    pointable(state, map, look, size)
         .map(|(place, point)| (place, apart(point, pointer)))
         .min_by(|a, b| a.1.total_cmp(&b.1))
         .filter(|(_, distance)| *distance <= REACH)

@@ -125,7 +125,7 @@ fn line(state: State, i: usize, neighbour: &Neighbour) -> impl IntoView + use<> 
             <td>{i + 1}</td>
             <td title=format!("Row {row}")><Picture state row/>{move || state.called(row)}</td>
             <td title=neighbour.class.clone()>{neighbour.class.clone()}</td>
-            <td><i class="mark"></i>{word}</td>
+            <td title=word><i class="mark"></i><span class="unseen">{word}</span></td>
             <td>{format!("{:.3}", neighbour.similarity)}</td>
         </tr>
     }

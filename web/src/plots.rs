@@ -6,7 +6,6 @@ use leptos::prelude::*;
 use nearfar::{Bytes, Diagnostics, Loss, Metrics, StepReport, Tuples, order};
 
 use crate::chart::{Along, Line, Plot, Scale};
-use crate::hardest;
 use crate::lens::{Axes, Chart, switch};
 use crate::state::{Curves, KeptRun, State};
 use crate::terms::{self, Meaning, Term};
@@ -323,8 +322,6 @@ pub(crate) fn MiningPlot(state: State) -> impl IntoView {
         let last = curves.history.last();
         last.is_some_and(|report| report.mining.of == Tuples::Pairs)
     });
-    let choose = Callback::new(move |step: f64| hardest::show(state, Some(step.round() as u64)));
-    let has_none = move || state.curves.read().hardest.is_empty();
     view! {
         <figure class="mining">
             <figcaption>
@@ -335,12 +332,8 @@ pub(crate) fn MiningPlot(state: State) -> impl IntoView {
                 {key("valid", terms::VALID, "mining-valid", |r| r.mining.valid)}
                 {key("mined", terms::MINED, "mining-mined", |r| r.mining.mined)}
                 {key("active", terms::ACTIVE, "mining-active", |r| r.mining.active)}
-                <button
-                    class="quiet" data-testid="show-hardest" on:click=move |_| hardest::show(state, None)
-                    aria-disabled=move || if has_none() { "true" } else { "false" }
-                >"Show the hardest"</button>
             </figcaption>
-            <Chart testid="chart-mining" text plot state choose/>
+            <Chart testid="chart-mining" text plot state/>
         </figure>
     }
 }
@@ -419,6 +412,7 @@ pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
                 <Key name="peak" testid="memory-peak" value=text_of(peak) bytes=peak/>
                 <Key color="budget" name="budget" dashed=true testid="memory-budget" value=text_of(budget) bytes=budget/>
                 <Key color="pml" name=terms::PML dashed=true value=Signal::derive(move || Bytes(pml()).to_string())/>
+                {memory_age(state)}
             </figcaption>
             <Chart testid="chart-memory" text plot state/>
             <Purposes
@@ -426,6 +420,19 @@ pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
             />
         </figure>
     }
+}
+
+/// Age of the rows of the cross-batch memory, if there is one.
+fn memory_age(state: State) -> impl IntoView {
+    let age = move || {
+        let curves = state.curves.read();
+        let age = curves.age.filter(|_| curves.config.memory() > 0)?;
+        let (mean, oldest) = (age.mean, age.oldest);
+        Some(format!(
+            " are {mean:.1} steps old on average, {oldest} at most."
+        ))
+    };
+    view! { <span class="muted" data-testid="memory-age" hidden=move || age().is_none()><Term term=terms::MEMORY_AGE/> {age}</span> }
 }
 
 /// Bytes held for each purpose, the most first.

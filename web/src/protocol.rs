@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use nearfar::{
-    Baseline, Checkpoint, Columns, CompareConfig, CompareForecast, CompareReport, Compared, Cure,
-    DataReport, DeviceInfo, EngineKind, Error, Evaluation, FullEvaluation, HardestTriplets,
-    MemoryAge, MemoryReport, Missing, Neighbourhood, Origin, PairHistogram, Piece, Reason, RowsOf,
-    RowsToCheck, Scores, SelfTest, Side, StepReport, TableColumn, ThresholdReport, TrainConfig,
-    VectorSizes, Warning, Working,
+    AnchorAsked, Baseline, Checkpoint, Columns, CompareConfig, CompareForecast, CompareReport,
+    Compared, Cure, DataReport, DeviceInfo, EngineKind, Error, Evaluation, FullEvaluation,
+    MemoryAge, MemoryReport, Missing, Neighbourhood, OneAnchor, Origin, PairHistogram, Pictures,
+    Piece, Reason, RowsOf, RowsToCheck, Scores, SelfTest, Side, StepReport, TableColumn,
+    ThresholdReport, TrainConfig, VectorSizes, Warning, Working,
 };
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +77,8 @@ pub(crate) enum Command {
         /// The row's number in the data.
         row: u32,
     },
+    /// Looks at an anchor of the last step, after the slice of work under way.
+    Anchor(AnchorAsked),
     /// Places the rows of the map by UMAP, while no step is taken.
     PlaceByUmap,
     /// Stops placing rows by UMAP; does nothing if none are being placed.
@@ -95,6 +97,13 @@ pub(crate) enum Command {
     },
     /// Names the rows by this column.
     NameBy(String),
+    /// Colours rows by a column.
+    ColourBy {
+        /// The column.
+        column: String,
+        /// Numbers of the rows.
+        rows: Vec<u32>,
+    },
     /// Finds the row of this name, or one of these, ascending, whose name has this text in it.
     FindName {
         /// The name, or a part of it.
@@ -116,6 +125,8 @@ pub(crate) enum Command {
         /// The false match rate; if `None`, the least that the pairs can tell.
         rate: Option<f64>,
     },
+    /// Reports on a threshold that a person chose.
+    ThresholdAt(f64),
     /// Stops the search for a threshold; does nothing if there is none.
     StopThreshold,
     /// Stops reading files: they are refused, with an empty message; does nothing if none are being read.
@@ -210,8 +221,6 @@ pub(crate) enum Event {
         took_ms: f64,
         /// Similarities of the pairs of the last step.
         pairs: Option<PairHistogram>,
-        /// Hardest triplets of the last step, if they were picked: that never takes more than a small part of the time.
-        hardest: Option<HardestTriplets>,
         /// Age of the references of the last step.
         age: MemoryAge,
         /// Warnings of the run so far.
@@ -249,12 +258,23 @@ pub(crate) enum Event {
     NotPlaced(String),
     /// The rows nearest to the one that was asked for. A row that is no longer on the map gets no answer.
     Neighbours(Box<Neighbourhood>),
+    /// The anchor that was asked for, or why it cannot be looked at; `None` before the first step here.
+    Anchor(Result<Option<Box<LookedAt>>, String>),
     /// Answers [`Command::About`].
     About {
         /// Names of rows; empty where a row has none.
         names: Vec<(u32, String)>,
         /// A row with its cells by column.
         cells: Option<Cells>,
+    },
+    /// Answers [`Command::ColourBy`]. Beside it comes the colour of each row as u16; `u16::MAX` is an empty cell.
+    Coloured {
+        /// The column.
+        column: String,
+        /// Texts that the colours stand for; none of a scale of numbers.
+        names: Vec<String>,
+        /// Numbers at the ends of a scale.
+        ends: [f64; 2],
     },
     /// The row of the name that was looked for.
     FoundName(Option<u32>),
@@ -364,6 +384,16 @@ pub(crate) enum Event {
 /// Most rows to check that are listed, with their pictures; the file has all.
 pub(crate) const LISTED: usize = 100;
 
+/// An anchor of the last step, with what is shown of it elsewhere than on its line of similarities.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LookedAt {
+    pub(crate) seen: OneAnchor,
+    /// Rows of its heaviest triplets, before and after the step, with their places on the plane of the map.
+    pub(crate) on_map: Vec<(u32, [f32; 2])>,
+    /// Rows that are shown, and their pictures, if they are pictures.
+    pub(crate) pictures: Option<(Vec<u32>, Pictures)>,
+}
+
 /// A row, and its cells by column.
 pub(crate) type Cells = (u32, Vec<(String, String)>);
 
@@ -416,6 +446,8 @@ pub(crate) struct DataSummary {
     /// The columns that can name the rows, and the one that does.
     pub(crate) naming: Vec<String>,
     pub(crate) named_by: Option<String>,
+    /// The columns that rows can be coloured by, beside the label.
+    pub(crate) colour_columns: Vec<String>,
     /// There are no rows: memory and time can only be planned.
     pub(crate) imagined: bool,
     /// The settings to start from.

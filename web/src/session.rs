@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint16Array, Uint32Array};
 use leptos::prelude::*;
-use nearfar::{EngineKind, Pictures, STREAM_FROM_BYTES, TrainConfig};
+use nearfar::{AnchorAsked, EngineKind, Pictures, STREAM_FROM_BYTES, TrainConfig};
 use wasm_bindgen::prelude::*;
 use web_sys::{File, HtmlLinkElement, MessageEvent, Worker, WorkerOptions, WorkerType};
 
@@ -14,7 +14,7 @@ use crate::protocol::{Command, DataSummary, Event, Part, Running};
 use crate::remembered;
 use crate::request::{Asked, Reading, Source};
 use crate::state::threshold::Shown;
-use crate::state::{FEWER, Phase, Places, State, View};
+use crate::state::{Coloured, FEWER, Phase, Places, State, View};
 use crate::wire;
 
 /// Sends commands; the worker's events go to the [`State`].
@@ -213,9 +213,58 @@ impl Session {
         self.send(&Command::FindThreshold { rate }, &[]);
     }
 
+    /// Asks for the report on a threshold that the person chose; what is shown stays until it comes.
+    pub(crate) fn threshold_at(&self, similarity: f64) {
+        self.state.threshold.update(Shown::ask_more);
+        self.send(&Command::ThresholdAt(similarity), &[]);
+    }
+
+    /// Asks what the chosen column says of the rows of the map, unless it is known.
+    pub(crate) fn ask_colours(&self) {
+        let Some(column) = self.state.colour_by.get() else {
+            if self.state.coloured.read_untracked().is_some() {
+                self.state.coloured.set(None);
+            }
+            return;
+        };
+        let map = self.state.map.read();
+        let Some(map) = &*map else { return };
+        let rows = &map.places.rows;
+        let is_known = |coloured: &Coloured| coloured.column == column && coloured.rows == *rows;
+        if !self.state.coloured.read().as_ref().is_some_and(is_known) {
+            // Empty until they come: so that they are asked for once.
+            let rows = rows.clone();
+            self.state.coloured.set(Some(Coloured {
+                column: column.clone(),
+                rows: rows.clone(),
+                colours: vec![u16::MAX; rows.len()],
+                names: vec![String::new()],
+                ends: [0.0; 2],
+            }));
+            self.send(&Command::ColourBy { column, rows }, &[]);
+        }
+    }
+
+    /// Takes in the colours of the rows that were asked for last.
+    fn take_colours(&self, column: &str, names: Vec<String>, ends: [f64; 2], colours: Vec<u16>) {
+        self.state.coloured.update(|coloured| {
+            let asked = coloured.as_mut();
+            if let Some(asked) =
+                asked.filter(|asked| asked.column == column && asked.rows.len() == colours.len())
+            {
+                (asked.names, asked.ends, asked.colours) = (names, ends, colours);
+            }
+        });
+    }
+
+    /// Places the map by UMAP, or by principal components again, and has it so in later runs.
+    pub(crate) fn choose_umap(&self, by_umap: bool) {
+        self.state.by_umap.set(Some(by_umap));
+        self.place_by_umap(by_umap);
+    }
+
     /// Places the map by UMAP, or by principal components again.
     pub(crate) fn place_by_umap(&self, by_umap: bool) {
-        self.state.wants_umap.set(by_umap);
         self.state.place_by_umap(by_umap);
         let command = match by_umap {
             true => Command::PlaceByUmap,
@@ -237,6 +286,23 @@ impl Session {
             self.send(&Command::Neighbours { row }, &[]);
             let (rows, cells_of) = (vec![row], Some(row));
             self.send(&Command::About { rows, cells_of }, &[]);
+        }
+    }
+
+    /// Asks for an anchor of the last step, by its place in the batch, and for the triplets of one of its positives; the worker
+    /// chooses where these are `None`. Nothing is asked while steps are taken, or nobody looks.
+    pub(crate) fn look_at_anchor(&self, anchor: Option<usize>, positive: Option<u32>) {
+        let shown = self.state.anchor;
+        if shown.open.get_untracked() && untrack(|| self.state.stands_still()) {
+            let alone = shown.alone.get_untracked();
+            let most = DOTS;
+            let asked = AnchorAsked {
+                anchor,
+                positive,
+                alone,
+                most,
+            };
+            self.send(&Command::Anchor(asked), &[]);
         }
     }
 
@@ -312,12 +378,24 @@ impl Session {
         }
     }
 
-    /// Starts a run if one can start.
+    /// Takes the first step of a run with other settings, in place of the run that waits.
+    pub(crate) fn step_with(&self, sets: &[String]) {
+        let (config, problems) = self.state.config.get_untracked().with_sets(sets);
+        match problems.first() {
+            Some(problem) => self.state.say_of_setting(problem.to_string()),
+            None => {
+                self.state.config.set(config.clone());
+                self.start(config, Some(1));
+            }
+        }
+    }
+
+    /// Starts a run if one can start, or waits.
     fn start(&self, config: TrainConfig, steps: Option<u64>) {
         if untrack(|| self.state.is_imagined()) {
             return self.state.say(ONLY_IMAGINED.to_owned());
         }
-        if untrack(|| self.state.can_start()) {
+        if untrack(|| self.state.can_step()) {
             self.state.leave_kept_run();
             self.state.forgive();
             self.state.notice.set(None);
@@ -370,10 +448,14 @@ impl Session {
                 let placed = [1, 2].map(|part| points(parts, part));
                 self.state.take_placed(placed, epochs);
             }
-            Event::NotPlaced(why) => {
-                self.state.wants_umap.set(false);
-                self.state.place_by_umap(false);
-                self.state.say(why);
+            Event::NotPlaced(why) => self.state.take_unplaced(why),
+            Event::Coloured {
+                column,
+                names,
+                ends,
+            } => {
+                let colours = Uint16Array::new(&parts.get(1)).to_vec();
+                self.take_colours(&column, names, ends, colours);
             }
             Event::Kept { origin, saved } => self.keep_run(origin, saved, parts),
             Event::SavedRun(offer) => self.open_saved(*offer, parts),
@@ -397,6 +479,10 @@ impl Session {
             Event::FoundName(found) => self.take_found(*found),
             Event::Neighbours(found) => {
                 self.ask_names(found.neighbours.iter().map(|near| near.row).collect());
+            }
+            Event::Anchor(Ok(Some(looked))) => {
+                let listed = looked.seen.listed.iter().map(|other| other.row);
+                self.ask_names(looked.seen.batch.iter().copied().chain(listed).collect());
             }
             _ => {}
         }
@@ -424,6 +510,9 @@ impl Session {
         set_timeout(move || untrack(|| session.ask_forecast()), QUIET);
     }
 }
+
+/// Most references of an anchor that are drawn.
+const DOTS: usize = 160;
 
 /// Message if a run on imagined data is asked for.
 pub(crate) const ONLY_IMAGINED: &str =

@@ -179,6 +179,11 @@ pub(crate) const EQUAL_ERROR: Meaning = term(
     "equal error rate",
     "Both rates, at the similarity where they are equal: one number for how well pairs are told apart. Lower is better.",
 );
+pub(crate) const F1: Meaning = term(
+    "F1",
+    "The pairs at or above the threshold are taken for the same class. Precision is the part of them that is; recall, the part of all \
+     pairs of the same class that is among them; F1, the harmonic mean of both. It goes by how many pairs of either kind there are.",
+);
 pub(crate) const LONE: Meaning = term(
     "lone queries",
     "Rows that are the only one of their class here: there is nothing for them to find, so they are left out.",

@@ -94,6 +94,19 @@ impl PairCounts {
         (before[0] - gap / (gap + 1.0) * before[0], edge(EDGES - 1))
     }
 
+    /// The best F1 of the pairs that are taken for one class, and the lowest edge that has it.
+    pub(super) fn best_f1(&self) -> (f64, f64) {
+        let [same, _] = self.pairs();
+        let mut best = (0.0, edge(0));
+        for (bin, [let_in, missed]) in self.errors().enumerate() {
+            let f1 = f1(same, let_in, missed);
+            if f1 > best.0 {
+                best = (f1, edge(bin));
+            }
+        }
+        best
+    }
+
     /// Probability that a pair of one class is more similar than a pair of two; pairs in one bin count half.
     pub(super) fn area_under_curve(&self) -> f64 {
         let [same, different] = self.pairs().map(|pairs| pairs as f64);
@@ -105,6 +118,13 @@ impl PairCounts {
         }
         area / (same * different)
     }
+}
+
+/// F1 of the pairs that are taken for one class, of which there are `same`: the harmonic mean of the part of those that are right and
+/// of the part of all right ones that are among them.
+pub(super) fn f1(same: u64, let_in: u64, missed: u64) -> f64 {
+    let right = (same - missed) as f64;
+    2.0 * right / (2.0 * right + (let_in + missed) as f64).max(1.0)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use counter::ThresholdSpec;
 pub(crate) use counter::{Counted, PairCounter};
-use counts::{EDGES, edge};
+use counts::{EDGES, bin, edge, f1};
 
 use crate::base::error::{Error, Result};
 use crate::base::interval::interval;
@@ -103,6 +103,12 @@ pub struct PairRates {
     pub equal_error_rate: f64,
     /// Similarity at which both rates are equal.
     pub equal_error_threshold: f64,
+    /// F1 of the pairs at or above the threshold, taken for pairs of the same class.
+    pub f1: f64,
+    /// The best F1 that a threshold has.
+    pub best_f1: f64,
+    /// The lowest similarity that has it.
+    pub best_f1_threshold: f64,
     /// Probability that a pair of the same class is more similar than one of different classes (AUC); ties count half.
     pub area_under_curve: f64,
 }
@@ -201,6 +207,7 @@ impl PairRates {
         let [same_pairs, different_pairs] = side.counts.pairs();
         let [false_matches, false_non_matches] = side.counts.errors().nth(at).unwrap_or_default();
         let (equal_error_rate, equal_error_threshold) = side.counts.equal_error();
+        let (best_f1, best_f1_threshold) = side.counts.best_f1();
         Self {
             rows: side.labels.len() as u64,
             queries: side.queries as u64,
@@ -215,6 +222,9 @@ impl PairRates {
             false_non_match_interval: None,
             equal_error_rate,
             equal_error_threshold,
+            f1: f1(same_pairs, false_matches, false_non_matches),
+            best_f1,
+            best_f1_threshold,
             area_under_curve: side.counts.area_under_curve(),
         }
     }
@@ -271,6 +281,16 @@ pub(crate) fn fit_edge(fit: &Counted, side: &str, asked: Option<f64>) -> Result<
         ))
     })?;
     Ok((at, rate))
+}
+
+/// Edge of a similarity that a person chose, and the false match rate that it has on the side of the fit, in three digits.
+pub(crate) fn chosen_edge(fit: &Counted, side: &str, similarity: f64) -> Result<(usize, f64)> {
+    fit.check(side)?;
+    // Some edges are a little larger than the f32 nearest to them.
+    let at = bin((similarity + 1e-6) as f32);
+    let [let_in, _] = fit.counts.rates().nth(at).unwrap_or_default();
+    let rounded = format!("{let_in:.2e}").parse();
+    Ok((at, rounded.unwrap_or(let_in)))
 }
 
 /// Makes the report from the counts of both sides.

@@ -118,6 +118,7 @@ pub(super) fn notes(report: &ThresholdReport) -> Vec<String> {
         Some(test) => {
             if let Some([low, _]) = test.false_match_interval
                 && low > *rate
+                && *rate > 0.0
             {
                 notes.push(format!(
                     "The rate does not hold: the threshold was fitted to a false match rate of {rate}, and on test rows it is {:.2} \

@@ -22,14 +22,16 @@ const ADVICE: &str = "raise the budget, or lower batch_size";
 /// The anchor that is looked at, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnchorAsked {
-    /// Place of the anchor in the batch of the last step.
-    pub anchor: usize,
+    /// Place of the anchor in the batch of the last step; `None`: the first of which the miner keeps a negative, or else the first
+    /// that has a positive.
+    pub anchor: Option<usize>,
     /// Place among the references of the positive whose triplets are looked at; `None`, or a place of no positive: the positive that
     /// weighs most.
     pub positive: Option<u32>,
     /// The references are the batch alone, although the run has a memory.
     pub alone: bool,
-    /// The most references that are listed: of either side those that weigh most, then those nearest to the boundary.
+    /// The most references that are listed: of either side an eighth are those that weigh most, and the rest are spread evenly over the
+    /// others, from the nearest to the farthest.
     pub most: usize,
 }
 
@@ -55,7 +57,7 @@ pub struct OneAnchor {
     pub alone: bool,
     /// Number of its positives, and of its negatives.
     pub references: [usize; 2],
-    /// Of these the listed ones; positives first, each side in the order of [`AnchorAsked::most`].
+    /// Of these the listed ones, as [`AnchorAsked::most`] says; positives first.
     pub listed: Vec<AnchorReference>,
     /// The positive whose triplets were looked at, in the list; `None` if the anchor has no positive.
     pub positive: Option<usize>,
@@ -63,6 +65,11 @@ pub struct OneAnchor {
     pub negative: [Option<usize>; 2],
     /// Number of kept positives and of kept negatives, before and after the step.
     pub kept: [[usize; 2]; 2],
+    /// Number of all negatives that are easy, semi-hard and hard, before and after the step; of each kind all, and those that are
+    /// kept with the positive.
+    pub kinds: [[[usize; 2]; 3]; 2],
+    /// Sum of the slopes of all positives and of all negatives, without their signs, before and after the step.
+    pub slopes: [[f32; 2]; 2],
 }
 
 /// A reference of an anchor.
@@ -138,10 +145,9 @@ impl Trainer {
             return Ok(None);
         };
         let batch = self.setup.sizes.batch;
-        if asked.anchor >= batch {
+        if let Some(anchor) = asked.anchor.filter(|anchor| *anchor >= batch) {
             return Err(Error::Data(format!(
-                "anchor {} was asked for, and the batch has {batch} rows: ask for 0 to {}",
-                asked.anchor,
+                "anchor {anchor} was asked for, and the batch has {batch} rows: ask for 0 to {}",
                 batch - 1
             )));
         }
@@ -161,24 +167,34 @@ impl Trainer {
         self.engine.prepare(used).await?;
         let mut look = scene.buffers(&self.engine).await?;
         let embedded = self.embed_again(&rows).await?;
-        let mut positive = asked
-            .positive
-            .filter(|place| among.is_positive(asked.anchor, *place));
+        let at = match asked.anchor {
+            Some(anchor) => anchor,
+            None => {
+                let on_engine = self.on_engine(&self.train.embedded.unit, &among);
+                look.first(&scene, on_engine).await?
+            }
+        };
+        let mut positive = asked.positive.filter(|place| among.is_positive(at, *place));
         let mut sides = Vec::with_capacity(2);
         for anchors in [&self.train.embedded.unit, &embedded] {
             let on_engine = self.on_engine(anchors, &among);
-            let seen = look.at(&scene, on_engine, asked.anchor).await?;
-            positive = positive.or_else(|| among.heaviest_positive(asked.anchor, &seen));
+            let seen = look.at(&scene, on_engine, at).await?;
+            positive = positive.or_else(|| among.heaviest_positive(at, &seen));
             let with = match positive {
                 Some(positive) => {
-                    let anchor = (asked.anchor, &seen);
+                    let anchor = (at, &seen);
                     look.with(&scene, on_engine, anchor, positive).await?
                 }
                 None => vec![false; among.labels.len()],
             };
             sides.push(Side { seen, with });
         }
-        Ok(Some(self.one_anchor(asked, &among, &sides, positive)))
+        Ok(Some(self.one_anchor(
+            (at, asked.most),
+            &among,
+            &sides,
+            positive,
+        )))
     }
 
     /// Bytes of device memory that [`Trainer::anchor`] takes for a while; 0 before the first step.
@@ -287,76 +303,102 @@ impl Trainer {
     /// The answer, from both looks.
     fn one_anchor(
         &self,
-        asked: &AnchorAsked,
+        (anchor, most): (usize, usize),
         among: &Among,
         sides: &[Side],
         positive: Option<u32>,
     ) -> OneAnchor {
-        let own = among.labels[among.place(asked.anchor) as usize];
-        let listed = among.listed(asked, &sides[0], positive);
+        let own = among.labels[among.place(anchor) as usize];
+        let listed = among.listed((anchor, most), &sides[0], positive);
         let in_list = |place: u32| listed.iter().position(|listed| *listed == place);
-        let heaviest = |side: &Side| in_list(among.heaviest_negative(asked.anchor, side)?);
-        let [positives, negatives] = among.sides(asked.anchor);
-        let kept = |side: &Side| {
-            let count = |places: &[u32]| {
-                let kept = |place: &&u32| side.seen.kept[**place as usize] > 0;
-                places.iter().filter(kept).count()
-            };
-            [count(&positives), count(&negatives)]
+        let heaviest = |side: &Side| in_list(among.heaviest_negative(anchor, side)?);
+        let both = among.sides(anchor);
+        let stand = |side: &Side, place: u32| self.stand(side, positive, place, among, own);
+        let kept = |side: &Side, places: &[u32]| {
+            let kept = places.iter().map(|place| stand(side, *place).kept);
+            kept.filter(|kept| *kept > 0).count()
         };
+        let slopes = |side: &Side, places: &[u32]| {
+            let slopes = places.iter().map(|place| stand(side, *place).slope.abs());
+            slopes.sum()
+        };
+        let kinds = |side: &Side| {
+            let mut kinds = [[0; 2]; 3];
+            for place in &both[1] {
+                let stand = stand(side, *place);
+                let [all, with] = &mut kinds[stand.kind as usize];
+                (*all, *with) = (*all + 1, *with + usize::from(stand.with));
+            }
+            kinds
+        };
+        let (before, after) = (&sides[0], &sides[1]);
         OneAnchor {
             step: self.step,
             batch: self.last.map_or_else(Vec::new, |last| self.rows_of(last)),
-            anchor: asked.anchor,
+            anchor,
             class: self.dataset.class_names[own as usize].clone(),
             distance: self.config.chosen_by(),
             margins: self.margins(),
             alone: among.places.is_none(),
-            references: [positives.len(), negatives.len()],
+            references: both.each_ref().map(Vec::len),
             positive: positive.and_then(in_list),
-            negative: [heaviest(&sides[0]), heaviest(&sides[1])],
-            kept: [kept(&sides[0]), kept(&sides[1])],
+            negative: [heaviest(before), heaviest(after)],
+            kept: [before, after].map(|side| both.each_ref().map(|of| kept(side, of))),
+            kinds: [before, after].map(kinds),
+            slopes: [before, after].map(|side| both.each_ref().map(|of| slopes(side, of))),
             listed: listed
                 .iter()
-                .map(|place| self.reference(among, sides, own, positive, *place))
+                .map(|place| {
+                    let stands = [before, after].map(|side| stand(side, *place));
+                    self.reference(among, own, *place, stands)
+                })
                 .collect(),
         }
     }
 
-    /// A reference of an anchor of the class `own`, from both looks.
+    /// A reference of an anchor of the class `own`.
     fn reference(
         &self,
         among: &Among,
-        sides: &[Side],
         own: u32,
-        positive: Option<u32>,
         place: u32,
+        stands: [AnchorStand; 2],
     ) -> AnchorReference {
-        let margins = self.margins();
-        let margin = margins[0].or(margins[1]).unwrap_or(0.0);
         let at = place as usize;
         let label = among.labels[at];
-        let stand = |side: &Side| {
-            let value = side.seen.values[at];
-            let gap = positive.map_or(0.0, |p| side.seen.values[p as usize] - value);
-            AnchorStand {
-                value,
-                kept: side.seen.kept[at],
-                with: side.with[at],
-                slope: side.seen.slopes[at],
-                kind: match label == own {
-                    true => AnchorKind::default(),
-                    false => AnchorKind::of(gap, margin),
-                },
-            }
-        };
         AnchorReference {
             row: among.rows[at],
             place,
             class: self.dataset.class_names[label as usize].clone(),
             positive: label == own,
             age: among.ages.as_ref().map(|ages| ages[at]),
-            stands: [stand(&sides[0]), stand(&sides[1])],
+            stands,
+        }
+    }
+
+    /// A reference as one look found it, from an anchor of the class `own`.
+    fn stand(
+        &self,
+        side: &Side,
+        positive: Option<u32>,
+        place: u32,
+        among: &Among,
+        own: u32,
+    ) -> AnchorStand {
+        let margins = self.margins();
+        let margin = margins[0].or(margins[1]).unwrap_or(0.0);
+        let at = place as usize;
+        let value = side.seen.values[at];
+        let gap = positive.map_or(0.0, |p| side.seen.values[p as usize] - value);
+        AnchorStand {
+            value,
+            kept: side.seen.kept[at],
+            with: side.with[at],
+            slope: side.seen.slopes[at],
+            kind: match among.labels[at] == own {
+                true => AnchorKind::default(),
+                false => AnchorKind::of(gap, margin),
+            },
         }
     }
 
@@ -368,6 +410,15 @@ impl Trainer {
         };
         let loss = self.config.loss.triplet_margin();
         [miner, loss.map(|loss| loss.margin as f32)]
+    }
+}
+
+impl OneAnchor {
+    /// Rows of the triplet with the chosen positive that weighs most, before the step (0) or after it (1): anchor, positive, negative.
+    pub fn triplet(&self, side: usize) -> Option<[u32; 3]> {
+        let (positive, negative) = self.positive.zip(self.negative[side])?;
+        let row = |at: usize| self.listed[at].row;
+        Some([self.batch[self.anchor], row(positive), row(negative)])
     }
 }
 
@@ -426,10 +477,14 @@ impl Among {
         negatives.first().copied()
     }
 
-    /// Places that are listed: positives, then negatives, those that weigh most first; the chosen positive and the heaviest
-    /// negative with it among them.
-    fn listed(&self, asked: &AnchorAsked, before: &Side, positive: Option<u32>) -> Vec<u32> {
-        let [mut positives, mut negatives] = self.sides(asked.anchor);
+    /// Places that are listed: positives, then negatives, the chosen positive and the heaviest negative with it first of each.
+    fn listed(
+        &self,
+        (anchor, most): (usize, usize),
+        before: &Side,
+        positive: Option<u32>,
+    ) -> Vec<u32> {
+        let [mut positives, mut negatives] = self.sides(anchor);
         before.seen.sort(&mut positives, -1.0);
         before.seen.sort(&mut negatives, 1.0);
         let first = |places: &mut Vec<u32>, place: Option<u32>| {
@@ -439,16 +494,34 @@ impl Among {
             }
         };
         first(&mut positives, positive);
-        first(&mut negatives, self.heaviest_negative(asked.anchor, before));
-        let half = asked.most.div_ceil(2);
-        let most = half.max(asked.most.saturating_sub(negatives.len()));
-        positives.truncate(most);
-        negatives.truncate(asked.most.saturating_sub(positives.len()));
+        first(&mut negatives, self.heaviest_negative(anchor, before));
+        let half = most.div_ceil(2);
+        before.seen.thin(
+            &mut positives,
+            half.max(most.saturating_sub(negatives.len())),
+        );
+        before
+            .seen
+            .thin(&mut negatives, most.saturating_sub(positives.len()));
         [positives, negatives].concat()
     }
 }
 
 impl Seen {
+    /// Leaves `most` of these places: the first eighth as they are, and of the others as many of every value as there are.
+    fn thin(&self, places: &mut Vec<u32>, most: usize) {
+        if places.len() <= most {
+            return;
+        }
+        let mut others = places.split_off(most.div_ceil(8));
+        order::sort_by(&mut others, |a, b| {
+            let value = |place: &u32| self.values[*place as usize];
+            value(b).total_cmp(&value(a)).then(a.cmp(b))
+        });
+        let (left, all) = (most - places.len(), others.len());
+        places.extend((0..left).map(|at| others[at * all / left]));
+    }
+
     /// Sorts places by slope, the steepest first, then kept ones, then the nearest (`sign` 1) or the farthest (-1).
     fn sort(&self, places: &mut Vec<u32>, sign: f32) {
         order::sort_by(places, |a, b| {

@@ -8,7 +8,7 @@ use crate::engine::pace::Slices;
 use crate::model::unit_rows::UnitRows;
 use crate::search::rows::{Classes, choose};
 use crate::search::threshold::{
-    Counted, PairCounter, Threshold, ThresholdConfig, ThresholdSpec, fit_edge, report,
+    Counted, PairCounter, Threshold, ThresholdConfig, ThresholdSpec, chosen_edge, fit_edge, report,
 };
 
 impl Trainer {
@@ -21,6 +21,23 @@ impl Trainer {
     /// # Errors
     /// As [`crate::search::threshold::find_threshold`]; [`Error::Data`] if no row validates.
     pub async fn find_threshold(&mut self, false_match_rate: Option<f64>) -> Result<Threshold> {
+        self.count_at(false_match_rate, None).await
+    }
+
+    /// Reports the rates of a threshold that a person chose, as [`Trainer::find_threshold`] does of one that it finds.
+    ///
+    /// # Errors
+    /// As [`Trainer::find_threshold`].
+    pub async fn threshold_at(&mut self, similarity: f64) -> Result<Threshold> {
+        self.count_at(None, Some(similarity)).await
+    }
+
+    /// Counts the pairs of both sides, and reports on the chosen similarity, or on the one that a rate asks for.
+    async fn count_at(
+        &mut self,
+        false_match_rate: Option<f64>,
+        chosen: Option<f64>,
+    ) -> Result<Threshold> {
         let config = ThresholdConfig {
             false_match_rate,
             queries: self.config.test_queries,
@@ -40,7 +57,11 @@ impl Trainer {
         let mut counter = PairCounter::new(&engine, &spec).await?;
         let fitted = self.count_pairs(&mut counter, Side::Validation, fit, &config, None);
         let fitted = fitted.await?;
-        let (at, rate) = fit_edge(&fitted, Side::Validation.name(), false_match_rate)?;
+        let side = Side::Validation.name();
+        let (at, rate) = match chosen {
+            Some(similarity) => chosen_edge(&fitted, side, similarity)?,
+            None => fit_edge(&fitted, side, false_match_rate)?,
+        };
         if test.is_empty() {
             return Ok(report((at, rate), fitted, None, false));
         }

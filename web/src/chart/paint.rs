@@ -12,8 +12,8 @@ use crate::frame::fit;
 use crate::theme;
 
 /// Room of the axes beside the lines, in CSS pixels.
-pub(super) const LEFT: f64 = 54.0;
-pub(super) const RIGHT: f64 = 20.0;
+pub(crate) const LEFT: f64 = 54.0;
+pub(crate) const RIGHT: f64 = 20.0;
 const BELOW: f64 = 20.0;
 const ABOVE: f64 = 6.0;
 /// Height of an axis label with the space around it, in CSS pixels.

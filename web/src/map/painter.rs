@@ -5,7 +5,7 @@ use web_sys::CanvasRenderingContext2d;
 
 use super::apart;
 use super::sheet::{Dot, Sheet, Stamp};
-use crate::state::{MapData, Places};
+use crate::state::Places;
 use crate::theme;
 
 /// Margin around the points, in CSS pixels.
@@ -129,10 +129,6 @@ impl Frame {
 
 /// Positions of the rows, from -1 to 1: by their features at `mix` 0, by their embeddings at 1, and between them on the way.
 pub(super) fn places(places: &Places, mix: f64) -> impl Iterator<Item = (f64, f64)> {
-    let most = |points: &[[f32; 2]]| {
-        let values = points.iter().flatten();
-        f64::from(values.fold(1e-6f32, |most, value| most.max(value.abs())))
-    };
     let (before, after) = (
         (1.0 - mix) / most(&places.before),
         mix / most(&places.points),
@@ -143,6 +139,12 @@ pub(super) fn places(places: &Places, mix: f64) -> impl Iterator<Item = (f64, f6
             [0, 1].map(|axis| before * f64::from(from[axis]) + after * f64::from(to[axis]));
         (x, y)
     })
+}
+
+/// The largest coordinate of these points.
+fn most(points: &[[f32; 2]]) -> f64 {
+    let values = points.iter().flatten();
+    f64::from(values.fold(1e-6f32, |most, value| most.max(value.abs())))
 }
 
 /// The colour of a class as CSS, for `style`.
@@ -171,6 +173,42 @@ fn color(class: u16, dark: bool) -> (u8, u8, u8) {
     (channel(0.0), channel(8.0), channel(4.0))
 }
 
+/// Colours of a scale of numbers, from the lowest to the highest: viridis (van der Walt and Smith 2015), which stays in order without
+/// colours, too. What would vanish on the page, yellow in light and dark blue in dark, is left out.
+const VIRIDIS: [(u8, u8, u8); 10] = [
+    (68, 1, 84),
+    (72, 40, 120),
+    (62, 73, 137),
+    (49, 104, 142),
+    (38, 130, 142),
+    (31, 158, 137),
+    (53, 183, 121),
+    (110, 206, 88),
+    (181, 222, 43),
+    (253, 231, 37),
+];
+/// Steps of a scale.
+const SHADES: u16 = 64;
+
+/// The colour at a part of a scale.
+fn shade(part: f64, dark: bool) -> (u8, u8, u8) {
+    let (first, last) = if dark { (0.28, 1.0) } else { (0.0, 0.88) };
+    let place = (first + (last - first) * part) * (VIRIDIS.len() - 1) as f64;
+    let at = (place as usize).min(VIRIDIS.len() - 2);
+    let (from, to) = (VIRIDIS[at], VIRIDIS[at + 1]);
+    let mix = |from: u8, to: u8| {
+        let (from, to) = (f64::from(from), f64::from(to));
+        (from + (to - from) * (place - at as f64)).round() as u8
+    };
+    (mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
+}
+
+/// The colour at a part of a scale as CSS, for `style`.
+pub(super) fn css_shade(part: f64) -> String {
+    let [(r, g, b), (r1, g1, b1)] = [false, true].map(|dark| shade(part, dark));
+    format!("light-dark(rgb({r} {g} {b}), rgb({r1} {g1} {b1}))")
+}
+
 /// Hues that differ from one class to the next.
 fn hue(class: u16) -> u32 {
     (u32::from(class) * 137 + 20) % 360
@@ -188,56 +226,91 @@ pub(super) struct Painter {
 }
 
 impl Painter {
-    /// Draws all points, class by class with the largest class last. If rows are `picked`, the others stand back, and so do all
-    /// classes but `alone`, if there is one; points that stand back are drawn first. `pale` halves the opacity, as for a row with
+    /// Draws all points, colour by colour with the first, the most frequent, last. If rows are `picked`, the others stand back, and so
+    /// do all colours but `alone`, if there is one; points that stand back are drawn first. `pale` halves the opacity, as for a row with
     /// its neighbours.
-    pub(super) fn points(&self, map: &MapData, alone: Option<u16>, picked: &[bool], pale: bool) {
-        // Rows of no named class have the last index.
-        let named = map.names.len();
-        let mut of_class = vec![[Vec::new(), Vec::new()]; named + 1];
-        for (place, class) in map.places.classes.iter().enumerate() {
+    pub(super) fn points(
+        &self,
+        colours: &[u16],
+        named: usize,
+        alone: Option<u16>,
+        picked: &[bool],
+        pale: bool,
+    ) {
+        // Rows of no named colour have the last index.
+        let mut of_colour = vec![[Vec::new(), Vec::new()]; named + 1];
+        for (place, colour) in colours.iter().enumerate() {
             let stands_back =
-                alone.is_some_and(|alone| alone != *class) || picked.get(place) == Some(&false);
-            of_class[named.min((*class).into())][usize::from(!stands_back)].push(place);
+                alone.is_some_and(|alone| alone != *colour) || picked.get(place) == Some(&false);
+            of_colour[named.min((*colour).into())][usize::from(!stands_back)].push(place);
         }
-        // The more points there are, the smaller they are.
-        let radius = match self.points.len() {
-            ..=4000 => 2.8,
-            4001..=20_000 => 2.0,
-            _ => 1.4,
-        };
         let mut sheet = Sheet::new(self.size);
         let dark = theme::is_dark();
-        for (front, class) in [false, true]
+        for (front, colour) in [false, true]
             .into_iter()
-            .flat_map(|front| (0..=named).rev().map(move |class| (front, class)))
+            .flat_map(|front| (0..=named).rev().map(move |colour| (front, colour)))
         {
-            let places = &of_class[class][usize::from(front)];
-            let class = if class < named { class as u16 } else { OTHER };
+            let places = &of_colour[colour][usize::from(front)];
+            let colour = if colour < named { colour as u16 } else { OTHER };
             if places.is_empty() {
                 continue;
             }
-            let (radius, alpha) = match class {
-                _ if !front => (0.6 * radius, 0.25),
-                OTHER => (0.6 * radius, 0.8),
-                COLORS.. => (0.8 * radius, 0.75),
-                _ => (radius, 0.9),
+            let stamp = match colour {
+                _ if !front => self.behind(pale),
+                OTHER => self.stamp(theme::color("grid-strong"), 0.6, 0.8, pale),
+                COLORS.. => self.stamp(color(colour, dark), 0.8, 0.75, pale),
+                _ => self.stamp(color(colour, dark), 1.0, 0.9, pale),
             };
-            let alpha = if pale { 0.5 * alpha } else { alpha };
-            let stamp = Stamp::new(&Dot {
-                color: match class {
-                    _ if !front => theme::color("muted"),
-                    OTHER => theme::color("grid-strong"),
-                    _ => color(class, dark),
-                },
-                alpha: alpha as f32,
-                radius: (self.ratio * radius) as f32,
-            });
             for place in places {
                 sheet.dot(self.at(*place), &stamp);
             }
         }
         sheet.put(&self.context);
+    }
+
+    /// Draws all points in the colours of a scale, those without a value and those that stand back first.
+    pub(super) fn scale(&self, steps: &[u16], picked: &[bool], pale: bool) {
+        let dark = theme::is_dark();
+        let shade = |step: u16| shade(f64::from(step) / f64::from(SHADES - 1), dark);
+        let stamps = (0..SHADES).map(|step| self.stamp(shade(step), 1.0, 0.9, pale));
+        let stamps: Vec<Stamp> = stamps.collect();
+        let (behind, none) = (
+            self.behind(pale),
+            self.stamp(theme::color("grid-strong"), 0.6, 0.8, pale),
+        );
+        let mut sheet = Sheet::new(self.size);
+        for front in [false, true] {
+            for (place, step) in steps.iter().enumerate() {
+                let stamp = match stamps.get(usize::from(*step)) {
+                    _ if picked.get(place) == Some(&false) => (false, &behind),
+                    None => (false, &none),
+                    Some(stamp) => (true, stamp),
+                };
+                if stamp.0 == front {
+                    sheet.dot(self.at(place), stamp.1);
+                }
+            }
+        }
+        sheet.put(&self.context);
+    }
+
+    /// A dot, whose radius is a part of that of a row of a large class: the more points there are, the smaller they are.
+    fn stamp(&self, color: (u8, u8, u8), part: f64, alpha: f64, pale: bool) -> Stamp {
+        let radius = match self.points.len() {
+            ..=4000 => 2.8,
+            4001..=20_000 => 2.0,
+            _ => 1.4,
+        };
+        Stamp::new(&Dot {
+            color,
+            alpha: (if pale { 0.5 * alpha } else { alpha }) as f32,
+            radius: (self.ratio * part * radius) as f32,
+        })
+    }
+
+    /// Dot of a row that stands back.
+    fn behind(&self, pale: bool) -> Stamp {
+        self.stamp(theme::color("muted"), 0.6, 0.25, pale)
     }
 
     /// Draws a closed line through these places of the canvas, in CSS pixels.
@@ -275,6 +348,40 @@ impl Painter {
         self.ring(chosen, 7.5);
     }
 
+    /// Joins the rows of a triplet: the anchor with the positive by a solid line, with the negative by a dashed one. A row that is not
+    /// one of the map's stands where its embedding lies on the plane of principal components.
+    pub(super) fn triplet(&self, map: &MapData, mix: f64, triplet: [(u32, Option<[f32; 2]>); 3]) {
+        let by_embeddings = mix == 1.0 && map.by_umap.is_none();
+        let scale = most(&map.places.points);
+        let [anchor, positive, negative] = triplet.map(|(row, place)| {
+            let own = map.places.of(row).map(|place| self.at(place));
+            let placed = place.filter(|_| by_embeddings).map(|point| {
+                let [x, y] = point.map(|value| f64::from(value) / scale);
+                self.frame.place((x, y))
+            });
+            own.or(placed)
+        });
+        for (other, color, dash) in [(positive, "positive", 0.0), (negative, "negative", 5.0)] {
+            self.pen(color, 2.0);
+            self.dash(dash);
+            if let (Some(from), Some(to)) = (anchor, other) {
+                self.line(from, to);
+            }
+            self.dash(0.0);
+            self.circle(other, 5.0);
+        }
+        self.pen("ink", 2.5);
+        self.circle(anchor, 6.0);
+    }
+
+    /// A circle around a place of the canvas, if there is one.
+    fn circle(&self, at: Option<(f64, f64)>, radius: f64) {
+        let Some(at) = at else { return };
+        self.context.begin_path();
+        self.arc(at, self.ratio * radius);
+        self.context.stroke();
+    }
+
     fn at(&self, place: usize) -> (f64, f64) {
         self.frame.place(self.points[place])
     }
@@ -286,9 +393,7 @@ impl Painter {
     }
 
     fn ring(&self, place: usize, radius: f64) {
-        self.context.begin_path();
-        self.arc(self.at(place), self.ratio * radius);
-        self.context.stroke();
+        self.circle(Some(self.at(place)), radius);
     }
 
     fn cross(&self, place: usize, reach: f64) {

@@ -9,20 +9,33 @@ use web_sys::{CanvasRenderingContext2d, ImageData};
 
 use crate::state::State;
 
-/// The picture of a row, dark on light; nothing if rows are no pictures, or the row is neither on the map nor among those to check.
+/// The shades of a row among these, and the width of the picture.
+fn shades(rows: &[u32], pictures: &Pictures, row: u32) -> Option<(usize, Vec<u8>)> {
+    let at = rows.iter().position(|other| *other == row)?;
+    let pixels = pictures.side * pictures.side;
+    let shades = pictures.shades.chunks_exact(pixels).nth(at)?;
+    Some((pictures.side, shades.to_vec()))
+}
+
+/// The picture of a row, dark on light; nothing if the rows are no pictures, or the row is neither on the map drawn beside the anchor,
+/// nor to be checked.
 #[component]
 pub(crate) fn Picture(state: State, row: u32) -> impl IntoView {
     let canvas = NodeRef::<Canvas>::new();
-    let of_map = state.map.with_untracked(|map| {
+    let on_map = state.map.with_untracked(|map| {
         let map = map.as_ref()?;
-        let Pictures { side, shades } = map.pictures.as_ref()?;
-        let mut shades = shades.chunks_exact(side * side);
-        Some((*side, shades.nth(map.places.of(row)?)?.to_vec()))
+        shades(&map.places.rows, map.pictures.as_ref()?, row)
     });
-    let shown = of_map.or_else(|| state.checks.picture(row));
+    let of_anchor = || {
+        let looked = untrack(|| state.anchor.seen())?;
+        let (rows, pictures) = looked.pictures.as_ref()?;
+        shades(rows, pictures, row)
+    };
+    let shown = on_map.or_else(of_anchor);
+    let shown = shown.or_else(|| state.checks.picture(row));
     let shown = shown.map(|(side, shades)| {
-        let rgba = |shade: &u8| [255 - shade, 255 - shade, 255 - shade, 255];
-        let rgba: Vec<u8> = shades.iter().flat_map(rgba).collect();
+        let rgba = |shade: u8| [255 - shade, 255 - shade, 255 - shade, 255];
+        let rgba: Vec<u8> = shades.into_iter().flat_map(rgba).collect();
         (side as u32, rgba)
     });
     shown.map(|(side, rgba)| {

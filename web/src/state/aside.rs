@@ -3,7 +3,8 @@
 use leptos::prelude::*;
 use nearfar::{FullEvaluation, Neighbourhood};
 
-use super::{Curves, MapData, Phase, State, hardest, threshold};
+use super::anchor::Answer;
+use super::{Curves, MapData, Phase, State, threshold};
 use crate::protocol::{CompareState, EvaluationForecast};
 
 /// State that a reset cleared: it can be restored until the next run starts or other data comes.
@@ -18,7 +19,6 @@ pub(crate) struct Aside {
     can_evaluate: Option<EvaluationForecast>,
     evaluation: Option<FullEvaluation>,
     threshold: threshold::Shown,
-    hardest: Option<hardest::Shown>,
 }
 
 impl State {
@@ -47,8 +47,7 @@ impl State {
             neighbours: self.neighbours.get_untracked(),
             can_evaluate: self.can_evaluate.get_untracked(),
             evaluation: self.evaluation.get_untracked(),
-            threshold: self.threshold.get_untracked(),
-            hardest: self.hardest.get_untracked(),
+            threshold: self.threshold.get_untracked().settled(),
         }));
     }
 
@@ -65,7 +64,6 @@ impl State {
         self.can_evaluate.set(aside.can_evaluate);
         self.evaluation.set(aside.evaluation);
         self.threshold.set(aside.threshold);
-        self.hardest.set(aside.hardest);
         self.stage.set(aside.stage);
         true
     }
@@ -83,7 +81,7 @@ impl State {
         self.evaluating.set(None);
         self.evaluation.set(None);
         self.threshold.set(threshold::Shown::Nothing);
-        self.hardest.set(None);
+        self.anchor.answer.set(Answer::Nothing);
         self.checks.clear();
         self.sizes.set(Vec::new());
         self.unsaved.set(None);

@@ -7,7 +7,6 @@ use nearfar::{
     Scores, StepReport, TrainConfig, Warning,
 };
 
-use super::hardest;
 use crate::history::History;
 use crate::protocol::Event;
 
@@ -22,8 +21,6 @@ pub(crate) struct Curves {
     pub(crate) history: History,
     /// Similarities of the pairs of the last step.
     pub(crate) pairs: Option<PairHistogram>,
-    /// The hardest triplets of some steps.
-    pub(crate) hardest: hardest::Kept,
     /// Age of the rows of the memory.
     pub(crate) age: Option<MemoryAge>,
     pub(crate) evaluations: Vec<Evaluation>,
@@ -55,7 +52,6 @@ impl Curves {
                 reports,
                 took_ms,
                 pairs,
-                hardest,
                 age,
                 warnings,
                 memory,
@@ -69,9 +65,6 @@ impl Curves {
                     );
                 }
                 (self.pairs, self.age, self.warnings) = (pairs, Some(age), warnings);
-                if let Some(list) = hardest {
-                    self.hardest.push(list);
-                }
                 reports
                     .into_iter()
                     .for_each(|report| self.history.push(report));

@@ -1,7 +1,7 @@
 //! Changes of the page's state by each event of the worker.
 
 use leptos::prelude::*;
-use nearfar::{FullEvaluation, Working};
+use nearfar::{FullEvaluation, Neighbourhood, Working};
 
 use super::{Curves, LabelChoice, Phase, State, threshold};
 use crate::protocol::{DataSummary, Event, Offer, Part, Running};
@@ -28,6 +28,8 @@ impl State {
         // Faint lines of other data say nothing beside those of this data.
         let previous = previous.filter(|before| before.data.name == data.name);
         self.raw_map.set(None);
+        self.colour_by.set(None);
+        self.coloured.set(None);
         self.compare.recall(&data);
         self.clear();
         self.previous.set(previous);
@@ -58,7 +60,8 @@ impl State {
             | Event::NotTaken(_)
             | Event::RowsToCheck { .. }
             | Event::PlacedByUmap { .. }
-            | Event::NotPlaced(_) => {
+            | Event::NotPlaced(_)
+            | Event::Coloured { .. } => {
                 unreachable!("the session takes what it asked for, and what comes with arrays")
             }
             event @ (Event::ComparisonForecast(..)
@@ -75,23 +78,27 @@ impl State {
             | Event::Evaluated { .. }
             | Event::Finished { .. }
             | Event::Reset) => self.apply_of_run(event),
-            Event::Neighbours(found) if self.chosen.get_untracked() == Some(found.row) => {
-                self.neighbours.set(Some(*found));
-            }
-            // An answer to an earlier click comes late, and is dropped.
-            Event::Neighbours(_) => {}
+            Event::Neighbours(found) => self.take_neighbours(*found),
             Event::CanEvaluateAll(forecast) => self.can_evaluate.set(Some(forecast)),
             Event::Evaluating(part) => self.evaluating.set(Some(part)),
             Event::EvaluatedAll(scored) => self.take_evaluation(scored),
             Event::About { names, cells } => self.names.take(names, cells),
             Event::Sizes(sizes) => self.sizes.set(sizes),
-            Event::Threshold(found) => self.threshold.set(threshold::Shown::of(found)),
+            Event::Anchor(answer) => self.anchor.take(answer),
+            Event::Threshold(found) => self.threshold.update(|shown| shown.take(found)),
             Event::CanGoOn(offers, own) => self.take_offers(offers, own),
             Event::NotSaved(why) => self.unsaved.set(why),
             Event::Diagnosed(lines) => self.diagnosed.set(lines),
             Event::Said(text) => self.tell(text),
             Event::Paused => self.stage.set(Phase::Paused),
             Event::Resumed => self.stage.set(Phase::Running),
+        }
+    }
+
+    /// Takes in the neighbours of the chosen row. An answer to an earlier click comes late, and is dropped.
+    fn take_neighbours(&self, found: Neighbourhood) {
+        if self.chosen.get_untracked() == Some(found.row) {
+            self.neighbours.set(Some(found));
         }
     }
 

@@ -18,6 +18,51 @@ pub(crate) struct MapData {
     pub(crate) circle: bool,
     /// Layout by UMAP, if it is shown.
     pub(crate) by_umap: Option<ByUmap>,
+    /// UMAP cannot place the rows.
+    pub(crate) refused: bool,
+}
+
+/// Colours of the rows of a map by a column.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Coloured {
+    pub(crate) column: String,
+    /// Numbers of the rows.
+    pub(crate) rows: Vec<u32>,
+    /// Colour of each row: place of its text in `names`, or step of the scale; `u16::MAX` if its cell is empty.
+    pub(crate) colours: Vec<u16>,
+    /// Texts that the colours stand for; none of a scale of numbers.
+    pub(crate) names: Vec<String>,
+    /// Numbers at the ends of the scale.
+    pub(crate) ends: [f64; 2],
+}
+
+/// What a map is coloured by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Paint<'a> {
+    /// Classes, or texts of a column: colour of each row, and the names.
+    Names(&'a [u16], &'a [String]),
+    /// Numbers of a column: step of each row on the scale, and its ends.
+    Scale(&'a [u16], [f64; 2]),
+}
+
+impl<'a> Paint<'a> {
+    /// Colour of each row.
+    pub(crate) fn colours(self) -> &'a [u16] {
+        match self {
+            Self::Names(colours, _) | Self::Scale(colours, _) => colours,
+        }
+    }
+}
+
+impl MapData {
+    /// What the map is coloured by: the column that a person chose, as soon as its colours are there, or the classes.
+    pub(crate) fn paint<'a>(&'a self, coloured: Option<&'a Coloured>) -> Paint<'a> {
+        match coloured.filter(|coloured| coloured.rows == self.places.rows) {
+            None => Paint::Names(&self.places.classes, &self.names),
+            Some(by) if by.names.is_empty() => Paint::Scale(&by.colours, by.ends),
+            Some(by) => Paint::Names(&by.colours, &by.names),
+        }
+    }
 }
 
 /// A layout by UMAP.
@@ -82,6 +127,7 @@ impl State {
             pictures,
             circle: side.is_some() && self.curves.with_untracked(circle),
             by_umap: None,
+            refused: false,
         });
         if side.is_none() {
             self.raw_map.set(map.clone());
@@ -106,6 +152,20 @@ impl State {
                 None => {}
             }
         });
+    }
+
+    /// Goes back to principal components, as UMAP cannot place the rows; says why if a person asked for it.
+    pub(crate) fn take_unplaced(&self, why: String) {
+        self.place_by_umap(false);
+        self.map.update(|map| {
+            if let Some(map) = map {
+                map.refused = true;
+            }
+        });
+        if self.by_umap.get_untracked() == Some(true) {
+            self.by_umap.set(None);
+            self.say(why);
+        }
     }
 
     /// Takes in the positions by UMAP so far, of the features and of the embeddings.

@@ -1,11 +1,11 @@
 //! [`State`]: everything the page shows, as signals named once.
 
+pub(crate) mod anchor;
 mod aside;
 mod checks;
 mod compare;
 mod curves;
 mod events;
-pub(crate) mod hardest;
 mod lens;
 mod map;
 mod names;
@@ -22,12 +22,13 @@ use crate::protocol::{
 };
 use crate::words::grouped;
 
+use anchor::Anchor;
 use aside::Aside;
 pub(crate) use checks::Checks;
 pub(crate) use compare::{ALL_RECIPES, Compare, RECIPES, VALUES, Varied};
 pub(crate) use curves::Curves;
 pub(crate) use lens::Lens;
-pub(crate) use map::{MapData, Places};
+pub(crate) use map::{ByUmap, Coloured, MapData, Paint, Places};
 pub(crate) use names::Names;
 pub(crate) use runs::{COLORS, KeptRun, Runs};
 pub(crate) use take_home::TakeHome;
@@ -126,8 +127,13 @@ pub(crate) struct State {
     pub(crate) map: RwSignal<Option<MapData>>,
     /// The map of the data as it is: shown while there is no run.
     raw_map: RwSignal<Option<MapData>>,
-    /// The map is placed by UMAP whenever a run is paused or over.
-    pub(crate) wants_umap: RwSignal<bool>,
+    /// A person chose that UMAP places the map whenever a run is paused or over, or that it never does. Unasked it does once a run is
+    /// over.
+    pub(crate) by_umap: RwSignal<Option<bool>>,
+    /// The column that colours the map; the label if `None`.
+    pub(crate) colour_by: RwSignal<Option<String>>,
+    /// The colours by that column, once they are there.
+    pub(crate) coloured: RwSignal<Option<Coloured>>,
     /// The row of the map whose neighbours are shown.
     pub(crate) chosen: RwSignal<Option<u32>>,
     /// Neighbours of the chosen row, once they are there.
@@ -150,8 +156,8 @@ pub(crate) struct State {
     pub(crate) evaluation: RwSignal<Option<FullEvaluation>>,
     /// State of the search for the run's threshold.
     pub(crate) threshold: RwSignal<threshold::Shown>,
-    /// The hardest triplets that were asked for.
-    pub(crate) hardest: RwSignal<Option<hardest::Shown>>,
+    /// The anchor of the last step that is looked at.
+    pub(crate) anchor: Anchor,
     pub(crate) error: RwSignal<Option<Problem>>,
     /// Notice in the banner, which is no error.
     pub(crate) notice: RwSignal<Option<String>>,
@@ -216,7 +222,9 @@ impl State {
             previous: RwSignal::new(None),
             map: RwSignal::new(None),
             raw_map: RwSignal::new(None),
-            wants_umap: RwSignal::new(false),
+            by_umap: RwSignal::new(None),
+            colour_by: RwSignal::new(None),
+            coloured: RwSignal::new(None),
             chosen: RwSignal::new(None),
             neighbours: RwSignal::new(None),
             names: Names::default(),
@@ -228,7 +236,7 @@ impl State {
             part: RwSignal::new(None),
             evaluation: RwSignal::new(None),
             threshold: RwSignal::new(threshold::Shown::Nothing),
-            hardest: RwSignal::new(None),
+            anchor: Anchor::new(),
             error: RwSignal::new(None),
             notice: RwSignal::new(None),
             question: RwSignal::new(None),
@@ -279,6 +287,11 @@ impl State {
         self.data.read().is_some()
             && self.no_engine.read().is_none()
             && matches!(self.phase.get(), Phase::Ready | Phase::Finished)
+    }
+
+    /// Tells if steps were taken and none is being taken.
+    pub(crate) fn stands_still(&self) -> bool {
+        matches!(self.phase.get(), Phase::Paused | Phase::Finished)
     }
 
     /// Tells if a single step can be taken.

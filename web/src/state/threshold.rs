@@ -14,22 +14,41 @@ pub(crate) enum Shown {
     Refused(String),
     /// The threshold was found.
     Found(Box<ThresholdReport>),
+    /// The threshold was found, and a report on another one that the person chose is under way.
+    Moved(Box<ThresholdReport>),
 }
 
 impl Shown {
-    /// Result of a search; [`Shown::Nothing`] if it was stopped.
-    pub(crate) fn of(found: Result<Option<Box<ThresholdReport>>, String>) -> Self {
-        match found {
-            Ok(Some(report)) => Self::Found(report),
-            Ok(None) => Self::Nothing,
-            Err(why) => Self::Refused(why),
+    /// Takes in the result of a search: nothing if it was stopped, or what was found before.
+    pub(crate) fn take(&mut self, found: Result<Option<Box<ThresholdReport>>, String>) {
+        *self = match (found, std::mem::take(self)) {
+            (Ok(Some(report)), _) | (Ok(None), Self::Moved(report)) => Self::Found(report),
+            (Ok(None), _) => Self::Nothing,
+            (Err(why), _) => Self::Refused(why),
+        };
+    }
+
+    /// Keeps what was found while another report is under way.
+    pub(crate) fn ask_more(&mut self) {
+        *self = match std::mem::take(self) {
+            Self::Found(report) => Self::Moved(report),
+            other => other,
+        };
+    }
+
+    /// What stays where no answer comes any more.
+    pub(crate) fn settled(self) -> Self {
+        match self {
+            Self::Moved(report) => Self::Found(report),
+            Self::Looking => Self::Nothing,
+            other => other,
         }
     }
 
     /// The threshold that was found, if one was.
     pub(crate) fn report(&self) -> Option<&ThresholdReport> {
         match self {
-            Self::Found(report) => Some(report),
+            Self::Found(report) | Self::Moved(report) => Some(report),
             _ => None,
         }
     }

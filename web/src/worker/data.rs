@@ -1,6 +1,6 @@
 //! Data: read from files or made as a sample, and summed up for the page.
 
-use js_sys::{Array, Uint8Array};
+use js_sys::{Array, Uint8Array, Uint16Array};
 use nearfar::{
     BlobRows, Choice, Dataset, Error, Labelled, Map, NamedFile, Result, RowSource, Survey,
     TableColumn, TakenFile, TrainConfig,
@@ -52,6 +52,21 @@ impl Core {
             }
             Command::SaveChanges(changes) => {
                 self.hand_over(|data| TakenFile::of_changes(data, &changes));
+            }
+            Command::ColourBy { column, rows } => {
+                if let Some(data) = self.data.clone() {
+                    // A file that changed says so when it is trained on.
+                    let colours = data.colours(&column, &rows).await;
+                    if let Ok(Some((colours, names, ends))) = colours {
+                        let event = Event::Coloured {
+                            column,
+                            names,
+                            ends,
+                        };
+                        let colours = Uint16Array::from(&colours[..]).buffer();
+                        self.post(&event, &[colours.into()]);
+                    }
+                }
             }
             command => {
                 if let Some(data) = &self.data {
@@ -303,6 +318,10 @@ fn summary(
             .map(|(name, _)| name.clone())
             .collect(),
         named_by: dataset.names().map(|(name, _)| name.clone()),
+        colour_columns: match dataset.is_imagined() {
+            true => Vec::new(),
+            false => dataset.colour_columns(),
+        },
         imagined: dataset.is_imagined(),
         default_config,
     }

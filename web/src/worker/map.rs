@@ -90,13 +90,13 @@ impl Core {
         let began = Instant::now();
         // One epoch of each in turn: both have the same number.
         while !both[1].is_done() && began.elapsed() < PLACE_FOR {
-            both.iter_mut().for_each(|umap| umap.advance(1));
+            Umap::advance_both(&mut both, 1);
         }
         let event = Event::PlacedByUmap {
             epochs: Part::after(milliseconds(since), both[1].epoch(), both[1].epochs()),
         };
-        let points = both.each_ref().map(|umap| {
-            let points = Float32Array::from(umap.points().as_flattened());
+        let points = Umap::side_by_side(&both).map(|points| {
+            let points = Float32Array::from(points.as_flattened());
             JsValue::from(points.buffer())
         });
         if !both[1].is_done() {

@@ -225,9 +225,12 @@ impl Core {
             | Command::Resume { .. }
             | Command::Reset
             | Command::Undo) => self.obey_about_the_run(command, files).await,
+            Command::Anchor(asked) => self.look_at_anchor(&asked).await,
             Command::Neighbours { row } => self.look_around(row).await,
             Command::EvaluateAll => self.evaluating = self.run.is_some(),
-            Command::FindThreshold { rate } => self.find_threshold(rate).await,
+            command @ (Command::FindThreshold { .. } | Command::ThresholdAt(_)) => {
+                self.look_for_threshold(command).await;
+            }
             // The search or the reading was stopped by the flag already, and was answered.
             Command::StopThreshold | Command::StopReading | Command::StopChecking => {}
             Command::ListPieces { side } => self.list_pieces(side).await,

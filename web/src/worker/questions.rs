@@ -1,11 +1,11 @@
-//! Questions about the run, answered between two slices of it: all scores, a threshold, neighbours.
+//! Questions about the run, answered between two slices of it: all scores, a threshold, neighbours, an anchor.
 
-use nearfar::Error;
+use nearfar::{AnchorAsked, Error, Result, Run};
 use web_time::Instant;
 
 use super::Core;
 use super::progress::milliseconds;
-use crate::protocol::{Event, Part};
+use crate::protocol::{Command, Event, LookedAt, Part};
 
 impl Core {
     /// Scores every row of a side, between two slices of the run.
@@ -41,12 +41,17 @@ impl Core {
         }
     }
 
-    /// Finds the threshold of the run that is over.
-    pub(super) async fn find_threshold(&mut self, rate: Option<f64>) {
+    /// Finds the threshold of the run that is over, or reports on one that a person chose.
+    pub(super) async fn look_for_threshold(&mut self, asked: Command) {
         let Some(mut run) = self.run.take() else {
             return self.say(&Event::Threshold(Ok(None)));
         };
-        let found = match run.find_threshold(rate).await {
+        let found = match asked {
+            Command::ThresholdAt(similarity) => run.threshold_at(similarity).await,
+            Command::FindThreshold { rate } => run.find_threshold(rate).await,
+            _ => unreachable!("only what is about a threshold comes here"),
+        };
+        let found = match found {
             Ok(found) => Ok(Some(Box::new(found.report))),
             Err(Error::Stopped) => Ok(None),
             Err(error @ Error::Device(_)) => return self.fail(&error),
@@ -54,6 +59,21 @@ impl Core {
         };
         self.run = Some(run);
         self.say(&Event::Threshold(found));
+    }
+
+    /// Looks at an anchor of the last step, between two slices of the run.
+    pub(super) async fn look_at_anchor(&mut self, asked: &AnchorAsked) {
+        let Some(mut run) = self.run.take() else {
+            return;
+        };
+        let seen = match looked_at(&mut run, asked).await {
+            Ok(looked) => Ok(looked.map(Box::new)),
+            Err(error @ Error::Device(_)) => return self.fail(&error),
+            Err(Error::Stopped) => return self.run = Some(run),
+            Err(error) => Err(error.to_string()),
+        };
+        self.run = Some(run);
+        self.say(&Event::Anchor(seen));
     }
 
     /// Finds the rows nearest to a row, between two slices of the run.
@@ -72,4 +92,23 @@ impl Core {
             Err(error) => self.fail(&error),
         }
     }
+}
+
+/// An anchor of the last step, with the places and pictures of its rows.
+async fn looked_at(run: &mut Run, asked: &AnchorAsked) -> Result<Option<LookedAt>> {
+    let Some(seen) = run.anchor(asked).await? else {
+        return Ok(None);
+    };
+    let sides = [0, 1].into_iter().filter_map(|side| seen.triplet(side));
+    let mut rows: Vec<u32> = sides.flatten().collect();
+    let places = run.on_map(&rows).await?;
+    let on_map = rows.iter().copied().zip(places).collect();
+    rows.push(seen.batch[seen.anchor]);
+    rows.extend(seen.listed.iter().map(|other| other.row));
+    let pictures = run.pictures(&rows).await?;
+    Ok(Some(LookedAt {
+        seen,
+        on_map,
+        pictures: pictures.map(|pictures| (rows, pictures)),
+    }))
 }

@@ -8,9 +8,6 @@ use super::progress::milliseconds;
 use crate::protocol::Event;
 use crate::words::grouped;
 
-/// Number of hardest triplets of a step that are sent to the page.
-const HARDEST: usize = 5;
-
 /// Message on an evaluation of a run; the best so far is that of all that it did.
 fn evaluated(run: &Run, evaluation: Evaluation) -> Event {
     let best = run.best();
@@ -83,7 +80,6 @@ impl Core {
                 reports: report.history,
                 took_ms: 0.0,
                 pairs: None,
-                hardest: None,
                 age: run.trainer().memory_age(),
                 warnings: run.warnings().to_vec(),
                 memory: run.memory(),
@@ -141,13 +137,11 @@ impl Core {
             Progress::Steps(reports) => {
                 let took_ms = milliseconds(began);
                 let trainer = run.trainer();
-                let hardest = trainer.hardest(HARDEST).await?;
                 let (pairs, age) = (trainer.pairs().cloned(), trainer.memory_age());
                 self.say(&Event::Steps {
                     reports,
                     took_ms,
                     pairs,
-                    hardest,
                     age,
                     warnings: run.warnings().to_vec(),
                     memory: run.memory(),
