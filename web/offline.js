@@ -5,8 +5,9 @@ const folder = new URL("./", self.location);
 // Pages of other folders of the same host have caches of their own.
 const NAME = `nearfar ${folder.pathname}`;
 // What the page needs to come up with what it opens first, beside what its HTML names; and what is kept when it is used.
-const NEEDED = ["worker.js", "manifest.json", "digits.npy"];
-const USED = ["tour.js", "earlier.js", "cells.npz", "LICENSES.txt", "nearfar-files.js", "nearfar-files_bg.wasm", "nearfar-bench.js", "nearfar-bench_bg.wasm"];
+// What reads files is among the former: people try with their own whether the page works without a network.
+const NEEDED = ["worker.js", "manifest.json", "digits.npy", "nearfar-files.js", "nearfar-files_bg.wasm"];
+const USED = ["tour.js", "earlier.js", "cells.npz", "LICENSES.txt", "nearfar-bench.js", "nearfar-bench_bg.wasm"];
 // Trunk names a file by its content: under such a name there is never another one. The number has no leading zeros.
 const HASHED = /[\w-]+-[0-9a-f]{9,16}(?:_bg|_rest)?\.(?:js|wasm|css|svg)/g;
 

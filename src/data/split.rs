@@ -320,7 +320,7 @@ impl Dataset {
     pub(super) fn note_split(&mut self) {
         let note = if let Some(column) = self.split_column() {
             format!(
-                "the column {} reads like a split, and says which rows train, steer and are tested unless split is set to another",
+                "the column {} reads like a split, and is used as one unless split is set to another: it says which rows train, validate and are tested",
                 quoted(column)
             )
         } else if let Some(rows) = self.few_rows_a_class() {

@@ -186,9 +186,14 @@ impl Survey {
         if !self.constant_columns.is_empty() {
             let constant: Vec<String> = self.constant_columns.iter().map(|at| name(*at)).collect();
             let count = constant.len();
-            let s = if count == 1 { " holds" } else { "s hold" };
+            let s = if count == 1 {
+                " never changes"
+            } else {
+                "s never change"
+            };
             findings.push(format!(
-                "{count} column{s} one value in all rows, as far as 32-bit numbers tell, and can tell no row from another: {}",
+                "{count} column{s}, as far as 32-bit numbers tell, so that no row is told from another by {}: {}",
+                if count == 1 { "it" } else { "them" },
                 listed(constant.iter().map(String::as_str))
             ));
         }
@@ -370,7 +375,7 @@ mod tests {
         assert_eq!(
             found.findings(&names),
             [
-                "1 column holds one value in all rows, as far as 32-bit numbers tell, and can tell no row from another: \"a\"",
+                "1 column never changes, as far as 32-bit numbers tell, so that no row is told from another by it: \"a\"",
                 "2 rows are equal to an earlier one (the first is row 1500, counted from 0, equal to row 3)"
             ]
         );

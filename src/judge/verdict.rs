@@ -205,10 +205,25 @@ fn advice_on(trial: &Trial, raw: &Standing, linear: Option<(&Standing, bool)>) -
             "Too few rows to tell this head from chance: only {scored} were scored, and {chance:.2} of them would be right by \
              chance. Bring more rows."
         ),
+        NO_GAIN if raw.units > 0 && raw.units < FEW_GROUPS => format!(
+            "Too few groups to tell: the {scored} rows are of {}, and each group counts once. Bring more groups, or split rows at random.",
+            counted(raw.units)
+        ),
         NO_GAIN if is_few => format!(
             "Too few rows to tell: only {scored} were scored. Compare settings with several seeds, or bring more rows."
         ),
         advice => solved(advice, raw).to_owned(),
+    }
+}
+
+/// Groups below which a difference that is not clear says nothing.
+const FEW_GROUPS: usize = 6;
+
+/// A number of groups in words.
+fn counted(groups: usize) -> String {
+    match groups {
+        1 => "one group".to_owned(),
+        more => format!("{more} groups"),
     }
 }
 
@@ -330,6 +345,8 @@ struct Standing {
     chance: [f64; 2],
     /// Queries that are right at the nearest row by the head alone, and by the baseline alone.
     alone: [u64; 2],
+    /// Groups of the queries; 0 if rows have none.
+    units: usize,
 }
 
 impl Standing {
@@ -363,8 +380,10 @@ impl Standing {
             groups: shown(1, groups.is()),
             head,
             baseline,
-            chance: [nearest.chance / queries, groups.chance / queries],
+            // No difference of two scores is larger than 1.
+            chance: [nearest, groups].map(|gap| (gap.chance / queries).min(1.0)),
             alone,
+            units: nearest.groups,
         }
     }
 
@@ -375,8 +394,8 @@ impl Standing {
             Gain {
                 other: self.baseline[i],
                 gain,
-                low: gain - self.chance[i],
-                high: gain + self.chance[i],
+                low: (gain - self.chance[i]).max(-1.0),
+                high: (gain + self.chance[i]).min(1.0),
             }
         };
         Compared {
@@ -429,6 +448,8 @@ fn tail(errors: f64) -> f64 {
 struct Gap {
     sum: f64,
     chance: f64,
+    /// Groups of the queries.
+    groups: usize,
 }
 
 impl Gap {
@@ -475,6 +496,7 @@ impl Gap {
         Self {
             sum,
             chance: errors * squares.sqrt().max(f64::MIN_POSITIVE),
+            groups: groups.0,
         }
     }
 
@@ -519,6 +541,33 @@ mod tests {
             },
             queries,
         }
+    }
+
+    #[test]
+    fn few_groups_are_said_to_be_few_and_no_gain_is_more_than_one() {
+        let of = |right| {
+            let mut judged = judged(right, 0.3);
+            let queries = judged.queries.iter_mut().enumerate();
+            queries.for_each(|(i, query)| query.group = Some(i as u32 / 400));
+            judged
+        };
+        let trial = Trial {
+            head: of(700),
+            raw: of(600),
+            linear: None,
+            tested: true,
+        };
+        let found = verdict(&by(Split::ByGroup), Some(&trial));
+        let text = found.text;
+        assert!(
+            text.starts_with("Too few groups to tell: the 1000 rows are of 3 groups"),
+            "{text}"
+        );
+        let Gain { low, high, .. } = found.compared[0].nearest;
+        assert!(
+            (-1.0..0.0).contains(&low) && (0.1..=1.0).contains(&high),
+            "{low} {high}"
+        );
     }
 
     fn by(split: Split) -> TrainConfig {

@@ -287,9 +287,12 @@ fn memory_brought(now: &Curves, before: &Curves) -> Option<[String; 2]> {
         gain if gain < -CLEAR * error => format!("Memory cost {a:.2} → {b:.2}."),
         _ => format!("Memory changed nothing clear: {a:.2} → {b:.2}."),
     };
+    let of_100 = |part: f64| (100.0 * part).round();
     let how = format!(
-        "The nearest row is right that often without a memory, and with one of {} rows.",
-        grouped(rows[0].max(rows[1]) as u64)
+        "Without a memory the nearest row is right for {} of 100 rows, with {} remembered rows for {}.",
+        of_100(a),
+        grouped(rows[0].max(rows[1]) as u64),
+        of_100(b)
     );
     is_pair.then_some([headline, how])
 }

@@ -31,8 +31,7 @@ fn table(curves: &Curves) -> impl IntoView + use<> {
     view! {
         <table>
             <caption>
-                "On the same " {side} " rows. The gain of the head is clear where its whole interval lies on one side of 0: with other \
-                 rows it would be so, too."
+                "On the same " {side} " rows. Where the interval of a gain does not contain 0, the gain is more than chance."
             </caption>
             <thead><tr><th><span class="unseen">"what was scored"</span></th><th><Term term=terms::PRECISION_AT_1/></th><th><Term term=terms::MAP_AT_R/></th></tr></thead>
             <tbody>{head} {lines}</tbody>
@@ -47,7 +46,7 @@ fn line(other: &Compared) -> impl IntoView + use<> {
         view! { <td>{format!("{:+.3}", gain.gain)} <small>{interval}</small></td> }
     };
     let rows = format!(
-        "Rows whose nearest row is of their class by the head alone: {}; by the {} alone: {}.",
+        "Right at the nearest row by the head alone: {} rows; by the {} alone: {}.",
         grouped(other.head_alone),
         other.with,
         grouped(other.other_alone)

@@ -381,9 +381,6 @@ pub(crate) enum Event {
     Said(String),
 }
 
-/// Most rows to check that are listed, with their pictures; the file has all.
-pub(crate) const LISTED: usize = 100;
-
 /// An anchor of the last step, with what is shown of it elsewhere than on its line of similarities.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LookedAt {
@@ -393,6 +390,9 @@ pub(crate) struct LookedAt {
     /// Rows that are shown, and their pictures, if they are pictures.
     pub(crate) pictures: Option<(Vec<u32>, Pictures)>,
 }
+
+/// Most rows to check that are listed, with their pictures; the file has all.
+pub(crate) const LISTED: usize = 100;
 
 /// A row, and its cells by column.
 pub(crate) type Cells = (u32, Vec<(String, String)>);

@@ -415,6 +415,7 @@ impl Session {
         let Some(event) = wire::read::<Event>(&parts.get(0), &[]) else {
             return;
         };
+        self.state.show_work(&event);
         match event {
             Event::Data(summary) => self.begin_with(*summary),
             Event::Refused {
@@ -422,7 +423,6 @@ impl Session {
                 columns,
                 cure,
             } => {
-                self.state.working.set(String::new());
                 self.run_next.set_value(false);
                 self.go_on_next.set_value(false);
                 self.take_refusal(message, columns, cure);
@@ -490,7 +490,6 @@ impl Session {
 
     /// Takes in data, and goes on with the run that waits for it.
     fn begin_with(&self, data: DataSummary) {
-        self.state.working.set(String::new());
         let waited = self.waits_for_file();
         self.take_data(data);
         if self.run_next.try_update_value(std::mem::take) == Some(true) {

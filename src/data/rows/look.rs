@@ -143,7 +143,7 @@ impl Sample {
         runs == classes.len() && (column.is_sorted_by(|a, b| a < b) || falls())
     }
 
-    /// Note on the first column of groups that cross the classes, and whose rows are alike.
+    /// Note on the column of groups that cross the classes whose rows are most alike beside chance, the first of such.
     fn groups(&self, rows: &Labelled, named: &[String]) -> Option<String> {
         let could_be = rows
             .columns
@@ -155,17 +155,19 @@ impl Sample {
         }
         let all: Vec<usize> = (0..rows.dim).collect();
         let nearest = self.nearest(&all);
-        let found = could_be.into_iter().find_map(|(name, cells)| {
+        let alike = could_be.into_iter().filter_map(|(name, cells)| {
             let codes: Vec<u32> = self.rows.iter().map(|row| cells.codes()[*row]).collect();
             let share = self.share(&nearest, &codes);
             let chance = chance(&codes);
             (share >= 2.0 * chance && share >= chance + MATTERS)
                 .then_some((name, cells, share, chance))
         });
-        let (name, cells, share, chance) = found?;
+        let more = |a: &(_, _, f64, f64), b: &(_, _, f64, f64)| (b.2 - b.3).total_cmp(&(a.2 - a.3));
+        let (name, cells, share, chance) = alike.min_by(more)?;
         Some(format!(
-            "{} may say which rows belong together: it has {} values that cross the classes, and the nearest row of {:.0} % of the rows has the same one \
-             ({:.0} % by chance). Split at random, rows of one are on both sides, which flatters the score: group={name} keeps them together",
+            "{} may say which rows belong together: it has {} values, each in several classes, and {:.0} % of the rows have the same value as \
+             their nearest row ({:.0} % by chance). A random split puts rows of one value on both sides, which flatters the score: \
+             group={name} keeps them together",
             quoted(name),
             used(cells),
             100.0 * share,

@@ -5,7 +5,7 @@ use web_sys::CanvasRenderingContext2d;
 
 use super::apart;
 use super::sheet::{Dot, Sheet, Stamp};
-use crate::state::Places;
+use crate::state::{MapData, Places};
 use crate::theme;
 
 /// Margin around the points, in CSS pixels.

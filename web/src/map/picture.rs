@@ -17,8 +17,8 @@ fn shades(rows: &[u32], pictures: &Pictures, row: u32) -> Option<(usize, Vec<u8>
     Some((pictures.side, shades.to_vec()))
 }
 
-/// The picture of a row, dark on light; nothing if the rows are no pictures, or the row is neither on the map, nor drawn beside the anchor,
-/// nor to be checked.
+/// The picture of a row, dark on light; nothing if the rows are no pictures, or the row is neither on the map nor drawn beside the
+/// anchor, nor among those to check.
 #[component]
 pub(crate) fn Picture(state: State, row: u32) -> impl IntoView {
     let canvas = NodeRef::<Canvas>::new();

@@ -41,7 +41,6 @@ impl State {
 
     /// Applies an event of the worker.
     pub(crate) fn apply(&self, event: Event) {
-        self.show_work(&event);
         match event {
             Event::Working { .. } | Event::FoundName(_) => {}
             Event::Device(running) => self.take_engine(Ok(running)),
@@ -111,7 +110,7 @@ impl State {
     }
 
     /// Shows the progress of long work. After any other event that work is over, or is reported again.
-    fn show_work(&self, event: &Event) {
+    pub(crate) fn show_work(&self, event: &Event) {
         let (working, part) = match event {
             Event::Working { working, left_ms } => {
                 let part = working.done as f64 / working.total.max(1) as f64;

@@ -170,10 +170,6 @@ impl State {
 
     /// Takes in the positions by UMAP so far, of the features and of the embeddings.
     pub(crate) fn take_placed(&self, points: [Vec<[f32; 2]>; 2], epochs: Part) {
-        if !self.working.read_untracked().is_empty() {
-            self.working.set(String::new());
-            self.part.set(None);
-        }
         self.map.update(|map| {
             let Some(map) = map else { return };
             if let Some(umap) = &mut map.by_umap

@@ -236,9 +236,7 @@ impl Core {
             Command::ListPieces { side } => self.list_pieces(side).await,
             Command::TakeHome { piece, side } => self.take_home(piece, side).await,
             Command::ScoreFewer { queries } => {
-                if let Some(run) = &mut self.run {
-                    run.score_fewer(queries);
-                }
+                self.run.iter_mut().for_each(|run| run.score_fewer(queries));
             }
             Command::PlaceByUmap => self.placing = Some(Placing::Asked),
             Command::StopPlacing => self.placing = None,
