@@ -25,6 +25,7 @@ impl Sides {
         let parts = sorted.chunk_by(|a, b| key(*a) == key(*b));
         let mut parts: Vec<&[u32]> = parts.collect();
         let (mut fold_of, mut sizes) = (vec![0; dataset.rows()], vec![0; count]);
+        parts.shuffle(&mut rng);
         // The largest first, so that whole ones come out even.
         order::sort_by_key(&mut parts, |part| std::cmp::Reverse(part.len()));
         for part in parts {
