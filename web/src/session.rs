@@ -37,7 +37,7 @@ pub(crate) struct Session {
     /// A file that a link asks for by name, and its settings, until the person loads it.
     pub(crate) awaited: StoredValue<Option<(String, Vec<String>)>>,
     /// A run starts once the data is back in a new worker.
-    run_next: StoredValue<bool>,
+    pub(crate) run_next: StoredValue<bool>,
     /// The saved run goes on once its data is there.
     pub(crate) go_on_next: StoredValue<bool>,
     pub(crate) state: State,
@@ -424,8 +424,6 @@ impl Session {
                 columns,
                 cure,
             } => {
-                self.run_next.set_value(false);
-                self.go_on_next.set_value(false);
                 self.take_refusal(message, columns, cure);
             }
             Event::Map {
@@ -441,8 +439,6 @@ impl Session {
                 check,
                 picture_side,
             } => {
-                self.state.working.set(String::new());
-                self.state.part.set(None);
                 self.take_checked(check.map(|check| *check), pictures(picture_side, parts, 1));
             }
             Event::PlacedByUmap { epochs } => {

@@ -315,6 +315,8 @@ impl Session {
 
     /// Takes the refusal of the request that is answered next.
     pub(crate) fn take_refusal(&self, message: String, columns: Vec<String>, cure: Cure) {
+        self.run_next.set_value(false);
+        self.go_on_next.set_value(false);
         let asked = self.answered();
         // Reading was stopped, by the person or by a later request.
         if message.is_empty() {
