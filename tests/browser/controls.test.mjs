@@ -262,7 +262,7 @@ test("colours are as the system says, light or dark, over a reload, and as the s
     assert.equal(await button.innerText(), "Colours: light");
     assert.ok((await brightness()) > 180);
     await button.click();
-    assert.equal(await button.innerText(), "Dark");
+    assert.equal(await button.innerText(), "Colours: dark");
     await page.page.emulateMedia({ colorScheme: "light" });
     assert.ok((await brightness()) < 80);
     await button.click();
