@@ -3,6 +3,8 @@
 // A module of one function that returns a 128-bit vector: what the core is compiled to needs it.
 const simd = new Uint8Array([0,97,115,109,1,0,0,0,1,5,1,96,0,1,123,3,2,1,0,10,10,1,8,0,65,0,253,15,253,98,11]);
 let started = false;
+// Letters that are read from the last row of a class.
+document.documentElement.classList.toggle("large", new URLSearchParams(location.search).has("large"));
 // What the tab is called while the page is loaded once more: that outlasts the load.
 const SECOND = "nearfar, once more";
 

@@ -60,3 +60,22 @@ test("on a phone, Run shows the run", async () => {
     assert.ok(await page.find("step-count").evaluate((count) => count.getBoundingClientRect().bottom < innerHeight));
   });
 });
+
+test("?large has letters of 16 px and more everywhere, and scrolls sideways nowhere", async () => {
+  await on("?engine=cpu&large#data=digits&steps=40", {}, async (page) => {
+    await page.click("run");
+    await page.status(/^Done/);
+    for (const [width, height] of [[1280, 720], [390, 844]]) {
+      await page.page.setViewportSize({ width, height });
+      const found = await page.page.evaluate(() => {
+        const said = [...document.querySelectorAll("body *")].filter((element) => element.checkVisibility() && [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()));
+        const small = said.filter((element) => Number.parseFloat(getComputedStyle(element).fontSize) < 16);
+        return { said: said.length, small: small.map((element) => element.textContent.slice(0, 40)), beside: document.scrollingElement.scrollWidth - innerWidth };
+      });
+      assert.ok(found.said > 60);
+      assert.deepEqual(found.small, []);
+      assert.ok(found.beside <= 0, `${found.beside} px at ${width}`);
+      await page.screenshot(`large-${width}`);
+    }
+  });
+});

@@ -14,7 +14,7 @@ use crate::state::State;
 
 pub(crate) use axes::{Along, Scale};
 use paint::draw;
-pub(crate) use paint::{LEFT, RIGHT};
+pub(crate) use paint::{RIGHT, left};
 pub(crate) use plot::{Line, Plot};
 
 /// A plot is drawn ten times a second at most: steps come faster than anybody sees.
@@ -23,8 +23,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Position of an event along a plot's horizontal axis: 0 is the first end, 1 the last.
 pub(crate) fn share_of(event: &MouseEvent) -> f64 {
     let canvas = canvas_of(event).map_or(0, |canvas| canvas.client_width());
-    let width = f64::from(canvas) - LEFT - RIGHT;
-    (f64::from(event.offset_x()) - LEFT) / width.max(1.0)
+    let width = f64::from(canvas) - left() - RIGHT;
+    (f64::from(event.offset_x()) - left()) / width.max(1.0)
 }
 
 /// The canvas of an event.

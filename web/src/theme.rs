@@ -92,6 +92,15 @@ pub(crate) fn is_dark() -> bool {
     }
 }
 
+/// Size of the letters of a plot, in CSS pixels: those of `--small` in `style.css`.
+pub(crate) fn letters() -> f64 {
+    let root = document().document_element();
+    match root.is_some_and(|root| root.class_list().contains("large")) {
+        true => 16.0,
+        false => 13.0,
+    }
+}
+
 /// A colour of `style.css` by its name there, for the theme in use.
 pub(crate) fn color(name: &str) -> (u8, u8, u8) {
     if let Some(color) = COLORS.with_borrow(|colors| colors.get(name).copied()) {

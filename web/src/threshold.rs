@@ -6,7 +6,7 @@ use leptos::prelude::*;
 use nearfar::{PairRates, ThresholdReport};
 use web_sys::{KeyboardEvent, PointerEvent};
 
-use crate::chart::{Along, Canvas, LEFT, Line, Plot, RIGHT, Scale, canvas_of, share_of};
+use crate::chart::{Along, Canvas, Line, Plot, RIGHT, Scale, canvas_of, left, share_of};
 use crate::controls::{entered, hold};
 use crate::plots::Key;
 use crate::session::Session;
@@ -435,7 +435,11 @@ fn Slide(hand: Hand, children: Children) -> impl IntoView {
             .value()
             .map_or(0.0, |(at, _)| (at - first) / (1.0 - first));
         let share = share.clamp(0.0, 1.0);
-        format!("calc({LEFT}px + {share:.5} * (100% - {}px))", LEFT + RIGHT)
+        format!(
+            "calc({}px + {share:.5} * (100% - {}px))",
+            left(),
+            left() + RIGHT
+        )
     };
     let press = move |event: PointerEvent| {
         if let Some(canvas) = canvas_of(&event) {

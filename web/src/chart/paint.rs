@@ -11,8 +11,11 @@ use super::plot::{Line, Plot};
 use crate::frame::fit;
 use crate::theme;
 
-/// Room of the axes beside the lines, in CSS pixels.
-pub(crate) const LEFT: f64 = 54.0;
+/// Room of the vertical axis, in CSS pixels.
+pub(crate) fn left() -> f64 {
+    54.0 / 13.0 * theme::letters()
+}
+/// Room of the horizontal axis, and at the other ends.
 pub(crate) const RIGHT: f64 = 20.0;
 const BELOW: f64 = 20.0;
 const ABOVE: f64 = 6.0;
@@ -53,13 +56,13 @@ fn paint(backend: CanvasBackend, plot: &Plot, ratio: f64) -> Drawn {
     let axis = Axis::new(plot.scale, values, plot.clips, most);
     // Built as `FontFamily::Name`: a font that is given as text is looked up by plotters in lower case, by tables of every letter.
     let font = FontFamily::Name("system-ui, sans-serif");
-    let font = FontDesc::new(font, px(13.0, ratio).into(), FontStyle::Normal);
+    let font = FontDesc::new(font, px(theme::letters(), ratio).into(), FontStyle::Normal);
     let mut painter = Painter {
         chart: ChartBuilder::on(&root)
             .margin_top(px(ABOVE, ratio))
             .margin_right(px(RIGHT, ratio))
             .x_label_area_size(px(BELOW, ratio))
-            .y_label_area_size(px(LEFT, ratio))
+            .y_label_area_size(px(left(), ratio))
             .build_cartesian_2d(plot.along, axis)?,
         along: plot.along,
         axis,
