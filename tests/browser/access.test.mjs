@@ -147,7 +147,7 @@ test("a person trains, takes home and compares by keyboard alone, and sees where
       await press("Enter");
       // The view that had the focus is left: Run, which is next, has it.
       await holds(page, "run");
-      assert.match(await page.text("notice"), /are in place: press Run/);
+      assert.match(await page.text("notice"), /is trained as it was compared/);
       await tab(page, "view-runs", { back: true });
       await press("Enter");
       await page.find("runs").locator("tbody tr").first().waitFor();

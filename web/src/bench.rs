@@ -7,7 +7,8 @@ use js_sys::Array;
 use leptos::prelude::*;
 
 use crate::link;
-use crate::session::{NO_WORKER, Wasm, spawn};
+use crate::session::NO_WORKER;
+use crate::spawn::{Wasm, spawn};
 
 /// Query pairs of a link that asks for the bench; `None` for the playground.
 pub(crate) fn asked() -> Option<Vec<(String, String)>> {

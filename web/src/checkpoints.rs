@@ -6,7 +6,8 @@ use nearfar::Origin;
 use wasm_bindgen::JsCast as _;
 use web_sys::HtmlElement;
 
-use crate::protocol::{Command, Offer};
+use crate::offer::Offer;
+use crate::protocol::Command;
 use crate::request::{Reading, Source};
 use crate::session::Session;
 use crate::state::{Phase, State};

@@ -9,6 +9,7 @@
 mod anchor;
 mod answer;
 mod app;
+mod as_json;
 #[path = "../files/src/asked.rs"]
 mod asked;
 mod bench;
@@ -38,6 +39,7 @@ mod lesson;
 mod link;
 mod map;
 mod neighbours;
+mod offer;
 mod plots;
 mod preview;
 mod protocol;
@@ -49,6 +51,7 @@ mod shelf;
 mod similarities;
 mod sizes;
 mod source;
+mod spawn;
 mod state;
 mod take_home;
 mod terms;

@@ -4,15 +4,17 @@
 use std::collections::BTreeMap;
 
 use nearfar::{
-    AnchorAsked, Baseline, Checkpoint, Columns, CompareConfig, CompareForecast, CompareReport,
-    Compared, Cure, DataReport, DeviceInfo, EngineKind, Error, Evaluation, FullEvaluation,
-    MemoryAge, MemoryReport, Missing, Neighbourhood, OneAnchor, Origin, PairHistogram, Pictures,
-    Piece, Reason, RowsOf, RowsToCheck, Scores, SelfTest, Side, StepReport, TableColumn,
-    ThresholdReport, TrainConfig, VectorSizes, Warning, Working,
+    AnchorAsked, Baseline, Columns, CompareConfig, CompareForecast, CompareReport, Compared, Cure,
+    DataReport, DeviceInfo, EngineKind, Error, Evaluation, FullEvaluation, MemoryAge, MemoryReport,
+    Missing, Neighbourhood, OneAnchor, Origin, PairHistogram, Pictures, Piece, Reason, RowsOf,
+    RowsToCheck, Scores, SelfTest, Side, StepReport, TableColumn, ThresholdReport, TrainConfig,
+    VectorSizes, Warning, Working,
 };
 use serde::{Deserialize, Serialize};
 
+use crate::as_json;
 use crate::asked::Code;
+use crate::offer::Offer;
 use crate::words::time;
 
 /// A command of the page.
@@ -553,47 +555,6 @@ impl Part {
     }
 }
 
-/// Number of the run of an earlier version of the page, which had one at a time, at the top of the storage that all folders of the
-/// host share.
-pub(crate) const EARLIER: u64 = 1;
-
-/// A run that can be resumed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Offer {
-    /// Steps done.
-    pub(crate) step: u64,
-    /// The test side is scored.
-    pub(crate) is_over: bool,
-    /// Name of the data, its label column, and how its files were read.
-    pub(crate) origin: Origin,
-    /// Rows of the data.
-    pub(crate) rows: usize,
-    /// The settings.
-    #[serde(with = "as_json")]
-    pub(crate) config: TrainConfig,
-    /// Number of the run: its start, in milliseconds since 1970, which names its slots; 0 if it comes from a file.
-    pub(crate) run: u64,
-}
-
-impl Offer {
-    /// Offer of the run of this number, whose checkpoint is given.
-    pub(crate) fn of(run: u64, checkpoint: &Checkpoint<'_>) -> Self {
-        Self {
-            run,
-            step: checkpoint.step(),
-            is_over: checkpoint.is_finished(),
-            origin: checkpoint.origin().clone(),
-            rows: checkpoint.rows(),
-            config: checkpoint.config().clone(),
-        }
-    }
-
-    /// Name of the sample that the run was on, if it was one.
-    pub(crate) fn sample(&self) -> Option<&str> {
-        self.origin.data.strip_prefix("sample:")
-    }
-}
-
 /// Forecast of scoring every row of a side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct EvaluationForecast {
@@ -605,22 +566,4 @@ pub(crate) struct EvaluationForecast {
     pub(crate) bytes: u64,
     /// Estimated milliseconds.
     pub(crate) predicted_ms: f64,
-}
-
-/// Settings in a message, as JSON: the name of a loss says which arguments follow, and postcard cannot look ahead.
-pub(crate) mod as_json {
-    use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _};
-    use serde::ser::{Error as _, Serialize, Serializer};
-
-    pub(crate) fn serialize<S: Serializer>(it: &impl Serialize, to: S) -> Result<S::Ok, S::Error> {
-        let text = serde_json::to_string(it).map_err(S::Error::custom)?;
-        to.serialize_str(&text)
-    }
-
-    pub(crate) fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<T, D::Error> {
-        let text = String::deserialize(from)?;
-        serde_json::from_str(&text).map_err(D::Error::custom)
-    }
 }

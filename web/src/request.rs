@@ -3,7 +3,7 @@
 use nearfar::{Columns, Missing};
 use web_sys::File;
 
-use crate::protocol::Offer;
+use crate::offer::Offer;
 use crate::words::sample_text;
 
 /// A source of data.

@@ -13,7 +13,8 @@ use wasm_bindgen_futures::spawn_local;
 use web_sys::File;
 
 use crate::kept::why;
-use crate::protocol::{Command, Offer};
+use crate::offer::Offer;
+use crate::protocol::Command;
 use crate::session::Session;
 use crate::shelf;
 use crate::state::{KeptRun, Phase, Runs, State, View};

@@ -153,7 +153,7 @@ fn line(session: Session, place: usize, row: &CompareRow, scale: &Scale) -> impl
     };
     let use_it = is_head.then(|| {
         let row = row.clone();
-        let label = format!("Train {} and open it", knobs::entry(&row.name));
+        let label = format!("Use {}: train it and open it", knobs::entry(&row.name));
         view! { <button data-testid=format!("use-{place}") aria-label=label on:click=move |_| session.use_settings(&row)>"Use"</button> }
     });
     let settings = row.settings.join("\n");

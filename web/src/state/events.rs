@@ -4,7 +4,8 @@ use leptos::prelude::*;
 use nearfar::{FullEvaluation, Neighbourhood, Working};
 
 use super::{Curves, LabelChoice, Phase, State, threshold};
-use crate::protocol::{DataSummary, Event, Offer, Part, Running};
+use crate::offer::Offer;
+use crate::protocol::{DataSummary, Event, Part, Running};
 use crate::remembered;
 use crate::words::{capitalized, grouped, shown_name};
 

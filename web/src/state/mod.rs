@@ -17,9 +17,8 @@ use leptos::prelude::*;
 use nearfar::{Bytes, Cure, FullEvaluation, Missing, Neighbourhood, TrainConfig, VectorSizes};
 
 use crate::lesson::Lesson;
-use crate::protocol::{
-    DataSummary, EvaluationForecast, Offer, Part, Refusal, RunForecast, Running,
-};
+use crate::offer::Offer;
+use crate::protocol::{DataSummary, EvaluationForecast, Part, Refusal, RunForecast, Running};
 use crate::words::grouped;
 
 use anchor::Anchor;

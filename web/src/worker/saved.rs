@@ -9,7 +9,8 @@ use web_time::{Duration, Instant};
 
 use super::Core;
 use super::slots::Saved;
-use crate::protocol::{Event, Offer};
+use crate::offer::Offer;
+use crate::protocol::Event;
 
 /// Least time between two automatic resumes after a device was lost.
 const SPARED: Duration = Duration::from_secs(60);

@@ -11,7 +11,7 @@ use web_sys::{FileSystemReadWriteOptions, FileSystemSyncAccessHandle};
 use web_time::{Duration, Instant};
 
 use crate::kept::{call, why};
-use crate::protocol::Offer;
+use crate::offer::Offer;
 use crate::words::{grouped, shown_name};
 
 /// Most stopped runs that are kept: the oldest goes first.
