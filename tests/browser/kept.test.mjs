@@ -274,7 +274,7 @@ test("another folder of the host has runs of its own, and what was kept before t
     await page.page.goto("about:blank");
     await page.page.goto(href.replace("/nearfar/", "/another/"));
     await page.status(/^Ready/);
-    assert.equal(await page.text("theme"), "Colours: dark");
+    assert.equal(await page.text("theme"), "◐ Dark");
     await page.click("view-runs");
     await listed(page, 1);
     const names = await page.page.evaluate(async () => (await indexedDB.databases()).map(({ name }) => name));

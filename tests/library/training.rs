@@ -692,8 +692,13 @@ fn the_neighbours_of_a_row_are_the_nearest_of_its_side_before_during_and_after_a
                 assert_eq!(found.step, run.step());
                 let by_hand = nearest_by_hand(run.trainer(), side, row).await;
                 agree(&found, &by_hand, &dataset);
-                let train = run.trainer().sides().train[0];
-                assert_eq!(run.neighbours(train).await.expect("searches"), None);
+                // A row that trains, too; one that is tested once the run is over.
+                let sides = run.trainer().sides();
+                let (train, test) = (sides.train[0], sides.test[0]);
+                let found = run.neighbours(train).await.expect("searches");
+                assert_eq!(found.map(|found| found.side), Some(Side::Train));
+                let found = run.neighbours(test).await.expect("searches");
+                assert_eq!(found.is_some(), run.is_finished());
             }
             assert_eq!(run.memory().peak_bytes, plan.peak_bytes);
         });

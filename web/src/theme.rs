@@ -32,11 +32,7 @@ pub(crate) fn start(changed: RwSignal<u32>) {
 }
 
 /// Themes that a person can choose, and the text of the button for each.
-const CHOICES: [(&str, &str); 3] = [
-    ("", "Colours: system"),
-    ("light", "Colours: light"),
-    ("dark", "Colours: dark"),
-];
+const CHOICES: [(&str, &str); 3] = [("", "◐ Auto"), ("light", "◐ Light"), ("dark", "◐ Dark")];
 
 /// Button that goes on to the next theme: the system's, light, dark.
 #[component]
