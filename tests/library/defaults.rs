@@ -128,7 +128,12 @@ fn the_unit_of_a_table_changes_no_score() {
             let what = format!("offset {offset}, unit {unit}");
             assert_alike(other.test(), ones.test(), &what);
             assert_alike(other.raw(), ones.raw(), &what);
-            assert_eq!(other.report.warnings, [""; 0], "{what}");
+            // None of it is of the unit; a few hundred rows may be learned by heart.
+            let mut warnings = other.report.warnings.iter();
+            assert!(
+                warnings.all(|warning| warning.starts_with("After step")),
+                "{what}"
+            );
         }
     }
 }
