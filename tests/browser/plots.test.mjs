@@ -1,7 +1,7 @@
 // The plots over the steps, and the similarities of a step.
 import assert from "node:assert/strict";
 
-import { pages, test } from "./playing.mjs";
+import { native, pages, test } from "./playing.mjs";
 
 const on = pages();
 
