@@ -165,12 +165,15 @@ function show() {
   const { title, says, about, tab, does, found } = STOPS[at];
   leave();
   if (tab !== undefined) document.getElementById(`tab-${tab}`).click();
-  const parts = [...document.querySelectorAll(about)].filter((element) => element.checkVisibility());
+  // What is folded, or what a teacher left out, is not on the screen.
+  const all = [...document.querySelectorAll(about)];
+  const seen = all.filter((element) => element.checkVisibility());
+  const parts = seen.length > 0 ? seen : all;
   for (const element of parts) element.classList.add("toured");
-  const bring = () => parts[0]?.scrollIntoView({ block: "nearest" });
+  const bring = () => parts[0].scrollIntoView({ block: "nearest" });
   bring();
   // Not over what it is about.
-  card.classList.toggle("right", Boolean(parts[0]?.closest("aside")));
+  card.classList.toggle("right", parts[0].closest("aside") !== null);
   const result = make("p", { className: "found", role: "status" });
   const next = make("button", { className: "primary" });
   const back = make("button", { textContent: "Back", hidden: at === 0, onclick: () => { at -= 1; show(); } });

@@ -125,6 +125,10 @@ test("a worker that traps while it saves leaves the save before", async () => {
 test("a worker that traps in what comes after a run takes nothing of the run with it", async () => {
   await on(RUN, leaving, async (page) => {
     await page.click("run");
+    await ended(page);
+    // UMAP at the end of each run would be what traps.
+    await page.placed();
+    await page.find("map-by").selectOption("pca");
     const expected = await ended(page);
     for (const [what, act] of [
       ["every row scored", () => page.click("evaluate-all")],
