@@ -73,6 +73,8 @@ pub struct Run {
     data_mark: OnceCell<saved::Data>,
     /// Engine and adapter of a restored run that has done no work here yet.
     ran_on: Option<(String, String)>,
+    /// Memory at the end of the run: what is asked of it after that is not its own.
+    ended: Option<MemoryReport>,
 }
 
 /// Result of a slice of work.
@@ -143,6 +145,7 @@ impl Run {
             plane: None,
             data_mark: OnceCell::new(),
             ran_on: None,
+            ended: None,
         }
     }
 
@@ -333,7 +336,7 @@ impl Run {
         }
         self.trainer.set_steps(steps);
         self.warnings.forget_end();
-        (self.head, self.verdict) = (None, None);
+        (self.head, self.verdict, self.ended) = (None, None, None);
         self.compared.clear();
         if let Some(Baseline { raw, linear, .. }) = &mut self.baseline {
             raw.test = None;
@@ -384,6 +387,7 @@ impl Run {
         self.warnings
             .see_end(&self.evaluations, &verdict, self.trainer.config());
         (self.verdict, self.compared) = (Some(verdict.text), verdict.compared);
+        self.ended = Some(self.memory());
         Ok(())
     }
 

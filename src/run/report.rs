@@ -201,7 +201,7 @@ impl Run {
             engine,
             adapter,
             elapsed_ms: self.elapsed_ms,
-            memory: self.memory(),
+            memory: self.ended.clone().unwrap_or_else(|| self.memory()),
             data: self.data(),
             config: self.trainer.config().clone(),
             steps: self.trainer.step(),

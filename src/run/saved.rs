@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::best::better_by;
 use super::history::{self, Thinned};
-use super::{Baseline, BestStep, Run, sound};
+use super::{Baseline, BestStep, MemoryReport, Run, sound};
 use crate::base::error::{Error, Result};
 use crate::base::memory::reserve;
 use crate::base::quote::{self, quoted};
@@ -391,7 +391,9 @@ impl Run {
             axes,
             ..
         } = &said.run;
+        let ended = head.map(|_| MemoryReport::new(trainer.engine().ledger()));
         Ok(Self {
+            ended,
             history,
             evaluations,
             baseline: *baseline,
