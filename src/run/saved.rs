@@ -391,9 +391,8 @@ impl Run {
             axes,
             ..
         } = &said.run;
-        let ended = head.map(|_| MemoryReport::new(trainer.engine().ledger()));
         Ok(Self {
-            ended,
+            ended: head.map(|_| MemoryReport::new(trainer.engine().ledger())),
             history,
             evaluations,
             baseline: *baseline,
