@@ -154,8 +154,9 @@ test("a person trains, takes home and compares by keyboard alone, and sees where
       await page.find("runs").locator("tbody tr").first().waitFor();
       // The run before, and the one that was compared.
       const rows = page.find("runs").locator("tbody tr");
+      await tab(page, "delete-run");
       for (let left = await rows.count(); left > 0; left -= 1) {
-        await tab(page, "delete-run");
+        await page.find("delete-run").first().focus();
         await press("Enter");
         await press("Enter");
         await page.page.waitForFunction((left) => document.querySelectorAll("[data-testid=runs] tbody tr").length === left, left - 1);

