@@ -305,7 +305,7 @@ fn folds(asked: &CompareConfig) -> Result<usize> {
     match (asked.folds, asked.seconds) {
         (0, _) | (2..=MOST_FOLDS, None) => Ok(asked.folds as usize),
         (folds, _) => Err(Error::Config(format!(
-            "folds is {folds}: it must be between 2 and {MOST_FOLDS}, or 0 for the validation rows, which a search within some seconds takes"
+            "folds is {folds}: it must be between 2 and {MOST_FOLDS}, or 0 for the validation rows; where seconds are given it must be 0"
         ))),
     }
 }

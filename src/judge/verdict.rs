@@ -206,7 +206,7 @@ fn advice_on(trial: &Trial, raw: &Standing, linear: Option<(&Standing, bool)>) -
              chance. Bring more rows."
         ),
         NO_GAIN if raw.units > 0 && raw.units < FEW_GROUPS => format!(
-            "Too few groups to tell: the {scored} rows are of {}, and each group counts once. Bring more groups, or split rows at random.",
+            "Too few groups to tell: the {scored} rows are of {}, and rows of one group count together. Bring rows of more groups.",
             counted(raw.units)
         ),
         NO_GAIN if is_few => format!(

@@ -486,16 +486,22 @@ fn percent(part: f64) -> String {
     }
 }
 
-/// Where the plot begins: where the first pairs are, at 0 at the latest.
-fn first(report: &ThresholdReport) -> f64 {
+/// Parts of the pairs that are let in and that are missed at each similarity of the curve, on the side that is reported on.
+fn errors(report: &ThresholdReport) -> (&[f64], &[f64]) {
     let curve = &report.curve;
-    let (let_in, missed) = match report.test {
+    match report.test {
         Some(_) => (
             &curve.test_false_match_rate,
             &curve.test_false_non_match_rate,
         ),
         None => (&curve.fit_false_match_rate, &curve.fit_false_non_match_rate),
-    };
+    }
+}
+
+/// Where the plot begins: where the first pairs are, at 0 at the latest.
+fn first(report: &ThresholdReport) -> f64 {
+    let curve = &report.curve;
+    let (let_in, missed) = errors(report);
     let begins = [
         let_in.iter().position(|rate| *rate < 0.999),
         missed.iter().position(|rate| *rate > 0.001),
@@ -508,13 +514,7 @@ fn first(report: &ThresholdReport) -> f64 {
 /// Plot of both distributions on the side that is reported on, as the part of the pairs in each bar, and of the threshold.
 fn plot(report: &ThresholdReport, at: f64) -> Plot {
     let curve = &report.curve;
-    let (let_in, missed) = match report.test {
-        Some(_) => (
-            &curve.test_false_match_rate,
-            &curve.test_false_non_match_rate,
-        ),
-        None => (&curve.fit_false_match_rate, &curve.fit_false_non_match_rate),
-    };
+    let (let_in, missed) = errors(report);
     let first = first(report);
     // The part of the pairs below each similarity rises by that of the bar; the last has what lies at 1.
     let bars = |below: &dyn Fn(f64) -> f64, rates: &[f64]| -> Vec<(f64, f64)> {

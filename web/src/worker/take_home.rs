@@ -80,7 +80,7 @@ impl Core {
         let tell = self.working();
         let heard = |done, total| {
             tell(Working {
-                what: "Scoring vectors of every size".to_owned(),
+                what: "scoring vectors of every size".to_owned(),
                 unit: "sizes".to_owned(),
                 done,
                 total,
