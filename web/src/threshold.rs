@@ -276,15 +276,7 @@ fn rates_at(report: &ThresholdReport, side: &PairRates, tested: bool, at: f64) -
     if is_same(at, report.threshold) {
         return [side.false_match_rate, side.false_non_match_rate, side.f1];
     }
-    let curve = &report.curve;
-    let [let_in, missed] = match tested {
-        true => [
-            &curve.test_false_match_rate,
-            &curve.test_false_non_match_rate,
-        ],
-        false => [&curve.fit_false_match_rate, &curve.fit_false_non_match_rate],
-    }
-    .map(|rates| {
+    let [let_in, missed] = errors(report, tested).map(|rates| {
         let place = ((at + 1.0) / STEP).clamp(0.0, (rates.len().max(1) - 1) as f64);
         let (low, part) = (place as usize, place.fract());
         let low_rate = rates.get(low).copied().unwrap_or(0.0);
@@ -486,22 +478,22 @@ fn percent(part: f64) -> String {
     }
 }
 
-/// Parts of the pairs that are let in and that are missed at each similarity of the curve, on the side that is reported on.
-fn errors(report: &ThresholdReport) -> (&[f64], &[f64]) {
+/// Parts of the pairs that are let in and that are missed at each similarity of the curve, on the test side or that of the fit.
+fn errors(report: &ThresholdReport, tested: bool) -> [&[f64]; 2] {
     let curve = &report.curve;
-    match report.test {
-        Some(_) => (
+    match tested {
+        true => [
             &curve.test_false_match_rate,
             &curve.test_false_non_match_rate,
-        ),
-        None => (&curve.fit_false_match_rate, &curve.fit_false_non_match_rate),
+        ],
+        false => [&curve.fit_false_match_rate, &curve.fit_false_non_match_rate],
     }
 }
 
 /// Where the plot begins: where the first pairs are, at 0 at the latest.
 fn first(report: &ThresholdReport) -> f64 {
     let curve = &report.curve;
-    let (let_in, missed) = errors(report);
+    let [let_in, missed] = errors(report, report.test.is_some());
     let begins = [
         let_in.iter().position(|rate| *rate < 0.999),
         missed.iter().position(|rate| *rate > 0.001),
@@ -514,7 +506,7 @@ fn first(report: &ThresholdReport) -> f64 {
 /// Plot of both distributions on the side that is reported on, as the part of the pairs in each bar, and of the threshold.
 fn plot(report: &ThresholdReport, at: f64) -> Plot {
     let curve = &report.curve;
-    let (let_in, missed) = errors(report);
+    let [let_in, missed] = errors(report, report.test.is_some());
     let first = first(report);
     // The part of the pairs below each similarity rises by that of the bar; the last has what lies at 1.
     let bars = |below: &dyn Fn(f64) -> f64, rates: &[f64]| -> Vec<(f64, f64)> {
