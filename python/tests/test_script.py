@@ -60,7 +60,8 @@ def test_the_script_scores_the_shards_of_its_ranks(run):
     scores, beside = said(folder, "--steps", 0)
     assert scores["queries"] == one["queries"] == len(labels)
     for name in ("precision_at_1", "mean_average_precision_at_r"):
-        assert scores[name] == pytest.approx(one[name], abs=1e-12)
+        # torch embeds the rows of a rank with other roundings than all at once, which may turn a near tie: a row left out is 2e-3.
+        assert scores[name] == pytest.approx(one[name], abs=1e-5)
     assert "nearfar: rank 0 on" in beside and "gathers" not in beside
 
 
