@@ -8,16 +8,18 @@ use super::common::open;
 use super::wgsl;
 
 /// Files of those folders that are no kernel.
-const OTHERS: [&str; 16] = [
+const OTHERS: [&str; 18] = [
     "activation",
     "distance",
     "exp",
     "failures",
     "helpers",
+    "layout",
     "lib",
     "loops",
     "main",
     "mod",
+    "near",
     "parallel",
     "references",
     "shaders",
