@@ -26,8 +26,9 @@ T = TypeVar("T")
 #: Rows that are read as they are needed: their number, columns, and what reads them.
 Read = tuple[int, int, Callable[[bytes], bytes]]
 
-#: Seconds for which a rank waits for its own engine before it looks what the others ask for.
-_LOOK = 0.01
+#: Seconds for which a rank waits for its own engine before it looks what the others ask for: the fewest, and the most after rounds in
+#: which nobody asked.
+_LOOK = (0.005, 0.08)
 _groups: dict[tuple[Any, float], Any] = {}
 
 
@@ -241,44 +242,69 @@ def name_classes(*sides: Shards) -> list[str]:
 
 
 class _Server:
-    """What the thread that computes asks for, and gets."""
+    """What the thread that computes asks for, and gets: an answer to each question, in their order."""
 
     def __init__(self, ranks: Ranks, sides: tuple[Shards, ...]) -> None:
         self.ranks, self.sides = ranks, sides
-        self.asked: queue.Queue[tuple[int, NDArray[np.int64]]] = queue.Queue()
+        #: None is the last one: the work is done.
+        self.asked: queue.Queue[tuple[int, NDArray[np.int64]] | None] = queue.Queue()
         self.given: queue.Queue[NDArray[np.float32] | None] = queue.Queue()
+        #: Rows that were asked for before they were needed, and are not yet taken.
+        self.ahead: tuple[int, NDArray[np.int64]] | None = None
+
+    def rows(self, side: int, wanted: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Rows of all ranks. What follows them is brought while the engine works on these."""
+        shards = self.sides[side]
+        ahead, self.ahead = self.ahead, None
+        rows = None
+        if ahead is not None:
+            rows = self._answer()
+            if ahead[0] != side or not np.array_equal(ahead[1], wanted):
+                rows = None
+        if (shards.owner[wanted] == self.ranks.rank).all():
+            rows = shards.values(wanted)
+        if rows is None:
+            self.asked.put((side, wanted))
+            rows = self._answer()
+        first = int(wanted[0]) + len(wanted)
+        following = np.arange(first, min(first + len(wanted), shards.rows))
+        if wanted[-1] == first - 1 and len(following) and (shards.owner[following] != self.ranks.rank).any():
+            self.ahead = (side, following)
+            self.asked.put(self.ahead)
+        return rows
+
+    def _answer(self) -> NDArray[np.float32]:
+        rows = self.given.get()
+        if rows is None:
+            raise Lost("a rank was lost")
+        return rows
 
     def read(self, side: int) -> Read:
         """Rows of a side, as the engine reads them."""
         shards = self.sides[side]
 
         def fetch(numbers: bytes) -> bytes:
-            wanted = np.frombuffer(numbers, np.uint32).astype(np.int64)
-            if (shards.owner[wanted] == self.ranks.rank).all():
-                return shards.values(wanted).tobytes()
-            self.asked.put((side, wanted))
-            rows = self.given.get()
-            if rows is None:
-                raise Lost("a rank was lost")
-            return rows.tobytes()
+            return self.rows(side, np.frombuffer(numbers, np.uint32).astype(np.int64)).tobytes()
 
         return shards.rows, shards.own.columns, fetch
 
-    def rounds(self, thread: threading.Thread) -> None:
+    def rounds(self) -> None:
         """In each round every rank says if it needs rows, still computes, or is done; those who need some get them."""
         ranks = self.ranks
         wanted: tuple[int, NDArray[np.int64]] | None = None
+        look, done = _LOOK[0], False
         while True:
-            if wanted is None and thread.is_alive():
+            if wanted is None and not done:
                 try:
-                    wanted = self.asked.get(timeout=_LOOK)
+                    wanted = self.asked.get(timeout=look)
+                    done = wanted is None
                 except queue.Empty:
                     pass
-            done = wanted is None and not thread.is_alive() and self.asked.empty()
             side, places = (0, None) if wanted is None else wanted
             state = ranks.state([0 if places is None else len(places), side, int(done)])
             if state[:, 2].all():
                 return
+            look = _LOOK[0] if state[:, 0].any() else min(2 * look, _LOOK[1])
             for asking in np.flatnonzero(state[:, 0]):
                 count, of = int(state[asking, 0]), int(state[asking, 1])
                 own = self.sides[of].exchange(int(asking), count, places)
@@ -298,11 +324,12 @@ def serve(ranks: Ranks, sides: tuple[Shards, ...], work: Callable[..., T]) -> T:
             outcome.append(work(*map(server.read, range(len(sides)))))
         except BaseException as error:
             outcome.append(error)
+        server.asked.put(None)
 
     thread = threading.Thread(target=compute, daemon=True)
     thread.start()
     try:
-        server.rounds(thread)
+        server.rounds()
     except BaseException:
         server.given.put(None)
         thread.join(5)

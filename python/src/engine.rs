@@ -7,9 +7,9 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nearfar::{Engine, EngineChoice, EngineKind, Error, MemoryLoss};
 use pyo3::exceptions::{
@@ -32,6 +32,9 @@ pyo3::create_exception!(
 
 /// Time after which signals are looked at.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
+
+/// Time for which either side looks for the other's word before it sleeps: to be woken takes longer than a small call.
+const WAKE: Duration = Duration::from_micros(60);
 
 /// Engines that stay open: one for each of the last choices.
 const OPEN: usize = 4;
@@ -139,7 +142,7 @@ pub(crate) fn send(job: Job) -> PyResult<()> {
                 .name("nearfar".to_owned())
                 .spawn(move || {
                     let mut engines = Engines::default();
-                    for job in receiver {
+                    while let Ok(job) = soon(&receiver).unwrap_or_else(|| Ok(receiver.recv()?)) {
                         job(&mut engines);
                     }
                 })?;
@@ -149,6 +152,19 @@ pub(crate) fn send(job: Job) -> PyResult<()> {
         }
     };
     sent.map_err(|_| PyRuntimeError::new_err("nearfar's thread has ended: start the program again"))
+}
+
+/// What comes within [`WAKE`]; the error of a channel whose other side is gone.
+fn soon<T>(receiver: &Receiver<T>) -> Option<Result<T, RecvTimeoutError>> {
+    let began = Instant::now();
+    while began.elapsed() < WAKE {
+        match receiver.try_recv() {
+            Ok(value) => return Some(Ok(value)),
+            Err(TryRecvError::Disconnected) => return Some(Err(RecvTimeoutError::Disconnected)),
+            Err(TryRecvError::Empty) => std::thread::yield_now(),
+        }
+    }
+    None
 }
 
 /// Does `work` on the engine of this choice, and waits for it.
@@ -192,7 +208,7 @@ pub(crate) fn run_among<T: Send + 'static>(
     let mut answered = answered;
     let done = loop {
         let (back, received) = py.detach(move || {
-            let received = answered.recv_timeout(LOOK);
+            let received = soon(&answered).unwrap_or_else(|| answered.recv_timeout(LOOK));
             (answered, received)
         });
         answered = back;

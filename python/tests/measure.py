@@ -1,9 +1,10 @@
 """Time and memory, one case a process: `python measure.py metrics [--pml]`, `python measure.py memory 16384 [--pml]`,
 `python measure.py step 65536` (a step of the memory beside one of the trainer), `[torchrun --nproc-per-node 2] measure.py batch 64` (rows
-of a chunk; 4096 is the whole batch at once), `torchrun .. measure.py ranks`."""
+of a chunk; 4096 is the whole batch at once), `torchrun .. measure.py ranks`, `measure.py memmap 64` (MiB of budget)."""
 
 import os
 import sys
+import threading
 import time
 import warnings
 
@@ -105,6 +106,44 @@ def ranks(rows=20_000):
     return min(times[1:])[0], peak() - before
 
 
+def memmap(budget):
+    """The ten nearest of 1,000 queries among the 2,097,152 rows of 128 columns of a file of 1 GiB, in a budget of so many MiB; memory
+    without the file's own pages, which the system takes back as it likes."""
+    import tempfile
+
+    import nearfar
+
+    draw = np.random.default_rng(0)
+    with tempfile.NamedTemporaryFile() as file:
+        for _ in range(32):
+            file.write(draw.normal(size=(1 << 16, 128)).astype(np.float32).tobytes())
+        file.flush()
+        rows = np.memmap(file.name, np.float32, mode="r").reshape(-1, 128)
+        queries = rows[::2048][:1000].copy()
+        nearfar.knn(queries[:10], queries, k=1, budget=f"{budget}MiB", engine="cpu")
+        before, began = anonymous(), time.perf_counter()
+        most, seen = [before], threading.Event()
+
+        def watch():
+            while not seen.wait(0.01):
+                most.append(anonymous())
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        ids, _ = nearfar.knn(queries, rows, k=10, budget=f"{budget}MiB", engine="cpu")
+        spent = time.perf_counter() - began
+        seen.set()
+        watcher.join()
+        assert (ids[:, 0] == 2048 * np.arange(1000)).all()
+        return spent, max(most) - before
+
+
+def anonymous():
+    """MiB that this process holds beside files."""
+    with open("/proc/self/status") as status:
+        return int(next(line for line in status if line.startswith("RssAnon")).split()[1]) / 1024
+
+
 def join():
     """This rank, and how many there are."""
     if "RANK" not in os.environ:
@@ -170,5 +209,5 @@ case, *words = [word for word in sys.argv[1:] if word != "--pml"]
 if case == "step":
     step(int(*words))
     sys.exit()
-seconds, more = {"metrics": metrics, "memory": memory, "batch": batch, "ranks": ranks}[case](*map(int, words))
+seconds, more = {"metrics": metrics, "memory": memory, "batch": batch, "ranks": ranks, "memmap": memmap}[case](*map(int, words))
 print(f"{'PML' if pml else 'nearfar'}: {seconds:.3f} s, {more:.0f} MiB more")
