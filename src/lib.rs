@@ -174,7 +174,6 @@ pub use take_home::{
     Taken, TakenFile, archive, folder, folder_names, link, link_pairs, saved_run,
 };
 pub use train::trainer::{
-    AnchorAsked, AnchorKind, AnchorReference, AnchorStand, Evaluation, HardTriplet,
-    HardestTriplets, Neighbour, Neighbourhood, OneAnchor, PairHistogram, StepReport, StoredMemory,
-    Trainer,
+    AnchorAsked, AnchorKind, AnchorReference, AnchorStand, Evaluation, Neighbour, Neighbourhood,
+    OneAnchor, PairHistogram, StepReport, StoredMemory, Trainer,
 };

@@ -10,7 +10,6 @@ mod exp;
 pub mod gather;
 pub mod gelu;
 pub mod gemm;
-pub mod hardest;
 #[cfg(all(target_arch = "wasm32", feature = "threads"))]
 pub mod helpers;
 pub mod knn;

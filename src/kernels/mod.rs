@@ -11,7 +11,6 @@ pub mod embed;
 pub mod gather;
 pub mod gelu;
 pub mod gemm;
-pub mod hardest;
 pub mod knn;
 pub mod norm;
 pub mod normalize;
@@ -59,8 +58,6 @@ pub static ALL: &[&Kernel] = &[
     &gemm::BACKWARD_TILE,
     &embed::EMBED_AND_STORE,
     &embed::EMBED_AND_STORE_TILE,
-    &hardest::PICK,
-    &hardest::PICK_F16,
     &knn::CLEAR,
     &knn::STRIP,
     &knn::TILE,

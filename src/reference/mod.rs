@@ -9,7 +9,7 @@ mod rows;
 mod select;
 mod triplets;
 
-pub use neighbours::{hardest, neighbours, pairs, ranks};
+pub use neighbours::{neighbours, pairs, ranks};
 pub use pair_loss::{PairOfAnchor, PairsOfAnchor, pair_loss};
 pub use proxy_loss::proxy_loss;
 pub use rows::{

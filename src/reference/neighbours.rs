@@ -1,4 +1,4 @@
-//! The order of references by nearness: neighbours, ranks, hardest and counted pairs.
+//! The order of references by nearness: neighbours, ranks and counted pairs.
 
 use super::rows::dot;
 
@@ -78,36 +78,4 @@ pub fn pairs(
         }
     }
     counts
-}
-
-/// `[farthest positive, nearest negative]` of each anchor, similarity and id; of equals the smaller id. Tags are
-/// `[label, id]`.
-pub fn hardest(
-    anchors: &[f64],
-    anchor_tags: &[[u32; 2]],
-    references: &[f64],
-    reference_tags: &[[u32; 2]],
-    dim: usize,
-) -> Vec<[Option<(f64, u32)>; 2]> {
-    let mut all = Vec::new();
-    for (anchor, [label, id]) in anchors.chunks(dim).zip(anchor_tags) {
-        let mut hardest = [None; 2];
-        for (reference, [other, other_id]) in references.chunks(dim).zip(reference_tags) {
-            let (s, negative) = (dot(anchor, reference), label != other);
-            if !negative && id == other_id {
-                continue;
-            }
-            let slot = &mut hardest[usize::from(negative)];
-            let harder = slot.is_none_or(|(known, known_id)| match negative {
-                _ if s == known => *other_id < known_id,
-                true => s > known,
-                false => s < known,
-            });
-            if harder {
-                *slot = Some((s, *other_id));
-            }
-        }
-        all.push(hardest);
-    }
-    all
 }

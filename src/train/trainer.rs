@@ -4,7 +4,6 @@
 mod anchor;
 mod baseline;
 mod drawn;
-mod hardest;
 mod kept;
 mod largest;
 mod memory;
@@ -27,7 +26,6 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 
 pub use anchor::{AnchorAsked, AnchorKind, AnchorReference, AnchorStand, OneAnchor};
-pub use hardest::{HardTriplet, HardestTriplets};
 pub(crate) use largest::Fits;
 pub use neighbours::{Neighbour, Neighbourhood};
 pub(crate) use outlook::Part;
@@ -43,7 +41,6 @@ use crate::engine::Engine;
 use crate::engine::pace::{Fetch, Pace, Slices};
 use crate::judge::linear::Unfit;
 use crate::kernels;
-use crate::kernels::hardest::Hardest;
 use crate::kernels::normalize::Slots;
 use crate::kernels::pair_counts::PAIRS;
 use crate::kernels::triplet_margin::STATUS;
@@ -84,8 +81,6 @@ pub struct StepReport {
 const STEPS_AT_ONCE: usize = 48;
 /// Fewest operations of a slice, whatever the pace: some milliseconds on a slow device.
 const LEAST_OPERATIONS: f64 = 1e8;
-/// Fewest steps between two searches for the hardest triplets: fewer take hardly longer than a search.
-const FEWEST_TO_PICK: usize = 4;
 
 /// Trains one model on one data set.
 #[derive(Debug)]
@@ -109,11 +104,6 @@ pub struct Trainer {
     step: u64,
     pairs: Option<PairHistogram>,
     last: Option<LastStep>,
-    /// Hardest triplets come with the reports; `picked` has the last ones.
-    picks: bool,
-    /// Last step whose hardest triplets came with its report.
-    picked_at: u64,
-    picked: Option<Vec<Hardest>>,
     failed: Option<Error>,
     /// The state is that after the last step. A step that breaks off leaves rows drawn and stored that no step used.
     whole: bool,
@@ -129,13 +119,10 @@ pub struct Trainer {
     evaluation_pace: Pace,
 }
 
-/// Buffer positions of the last step's anchors and references.
+/// Where the last step's rows are stored.
 #[derive(Clone, Copy, Debug)]
 struct LastStep {
-    /// First row of the step in the batch buffer.
-    first: usize,
     slots: Slots,
-    references: usize,
     /// The references are the batch itself.
     alone: bool,
 }
@@ -258,9 +245,6 @@ impl Trainer {
             step: 0,
             pairs: None,
             last: None,
-            picks: false,
-            picked_at: 0,
-            picked: None,
             failed: None,
             whole: true,
             by_hand: false,
@@ -307,13 +291,7 @@ impl Trainer {
         if self.by_hand {
             self.check_classes(&numbers)?;
         }
-        let done = self.step + steps as u64;
-        let due = done >= self.picked_at + FEWEST_TO_PICK as u64 || steps as u64 == at_most;
-        let picks = self.picks && due;
-        if picks {
-            self.picked_at = done;
-        }
-        self.steps_on(&numbers, picks, scored).await
+        self.steps_on(&numbers, scored).await
     }
 
     /// Number of steps that may be in flight at once, from one to `at_most`.
@@ -348,7 +326,7 @@ impl Trainer {
         self.check_rows(rows)?;
         self.check_classes(rows)?;
         self.by_hand = true;
-        let (reports, _) = self.steps_on(rows, false, None).await?;
+        let (reports, _) = self.steps_on(rows, None).await?;
         Ok(reports
             .into_iter()
             .next()
@@ -360,7 +338,6 @@ impl Trainer {
     async fn steps_on(
         &mut self,
         numbers: &[u32],
-        picks: bool,
         scored: Option<&[u32]>,
     ) -> Result<(Vec<StepReport>, Option<Scored>)> {
         if let Some(error) = self.failed.take() {
@@ -370,20 +347,11 @@ impl Trainer {
         let (engine, mut pace) = (self.engine.clone(), self.pace);
         let mut slices = Slices::unstopped(&engine, &mut pace);
         let (drawn, reports) = self.record_all(&mut slices, numbers).await?;
-        let last = drawn.last().map(|last| self.last_step(drawn.len(), last));
-        let picked = match last.filter(|_| picks) {
-            Some(last) => {
-                let places = self.pick(slices.commands(), last);
-                Some(slices.fetch(&self.train.hardest, 0, places).await?)
-            }
-            None => None,
-        };
         let scoring = match scored {
             Some(rows) => Some(self.score_among(&mut slices, rows).await?),
             None => None,
         };
         slices.collect().await?;
-        let picked = picked.map(|picked| slices.take(picked));
         let words = drawn.len() * self.setup.sizes.step_words();
         let mut report: Vec<u32> = Vec::with_capacity(words + PAIRS);
         for part in reports {
@@ -392,7 +360,6 @@ impl Trainer {
             report.extend(slices.take(part));
         }
         let reports = self.read_reports(&report, &drawn)?;
-        self.picked = picked.filter(|_| self.last.is_some());
         self.whole = self.failed.is_none();
         let scored = scoring.filter(|_| self.whole);
         let scored = scored.map(|scoring| self.read_scored(&mut slices, scoring));
@@ -442,26 +409,11 @@ impl Trainer {
         Ok((drawn, reports))
     }
 
-    /// Buffer positions of the rows of the last of `steps` steps.
-    fn last_step(&self, steps: usize, last: &Drawn) -> LastStep {
-        let Sizes {
-            batch,
-            steps_per_upload,
-            ..
-        } = self.setup.sizes;
-        LastStep {
-            first: (steps - 1) % steps_per_upload * batch,
-            slots: last.slots,
-            references: last.references,
-            alone: last.alone,
-        }
-    }
-
     /// Reads the reports of the steps; stops at the first that was not finite.
     fn read_reports(&mut self, words: &[u32], drawn: &[Drawn]) -> Result<Vec<StepReport>> {
         let Sizes { anchors, .. } = self.setup.sizes;
         let of_a_step = self.setup.sizes.step_words();
-        (self.pairs, self.last, self.picked) = (None, None, None);
+        (self.pairs, self.last) = (None, None);
         let mut reports = Vec::with_capacity(drawn.len());
         for (words, drawn) in words.chunks_exact(of_a_step).zip(drawn) {
             if words[STATUS] != 0 {
@@ -491,7 +443,10 @@ impl Trainer {
         {
             let pairs = &words[drawn.len() * of_a_step..];
             self.pairs = Some(PairHistogram::read(self.step, pairs));
-            self.last = Some(self.last_step(drawn.len(), last));
+            self.last = Some(LastStep {
+                slots: last.slots,
+                alone: last.alone,
+            });
         }
         Ok(reports)
     }
@@ -510,11 +465,10 @@ impl Trainer {
         }
     }
 
-    /// Forgets the rows of the memory, as PML's `reset_queue` does: the next batch finds its own stored copies there. The triplets
-    /// of the last step are forgotten with them: [`Trainer::hardest`] has none until the next step.
+    /// Forgets the rows of the memory, as PML's `reset_queue` does: the next batch finds its own stored copies there.
     pub fn reset_memory(&mut self) {
         self.memory.forget();
-        (self.last, self.picked) = (None, None);
+        self.last = None;
         self.by_hand = false;
     }
 

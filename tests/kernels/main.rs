@@ -11,7 +11,6 @@ mod failures;
 mod gather;
 mod gelu;
 mod gemm;
-mod hardest;
 mod knn;
 mod loops;
 mod norm;

@@ -1,8 +1,7 @@
 use half::f16;
-use nearfar::kernels::hardest::{Hardest, pick, places};
 use nearfar::kernels::normalize::{Bank, Slots, store};
 use nearfar::kernels::pair_gradient::{WINDOW, anchor_gradient};
-use nearfar::kernels::ranks::{Block, Inputs, Row, SEGMENT};
+use nearfar::kernels::ranks::{Block, Row, SEGMENT};
 use nearfar::kernels::select::{Kept, Selection};
 use nearfar::kernels::similarities::{similarities, width};
 use nearfar::kernels::stored::{Precision, Stored, StoredRows, pack, unpack};
@@ -270,29 +269,6 @@ fn kernels_give_the_bits_that_they_give_of_the_same_rows_as_floats() {
                 anchor_gradient(&mut commands, &block, true, stored, &weights, &mut gradient);
                 engine.submit(commands);
                 read(&engine, &gradient, own.len())
-            });
-            let tags: Vec<[u32; 2]> = (0..m as u32).map(|id| [id % 3, id]).collect();
-            let batch: Vec<Row> = (0..rows as u32)
-                .map(|id| Row {
-                    label: id % 3,
-                    id,
-                    ..Row::default()
-                })
-                .collect();
-            let (batch, tags) = (vector(&engine, &batch, 0), vector(&engine, &tags, 0));
-            compare("the hardest", &engine, &known, |references| {
-                let count = places(rows, m) as usize;
-                let mut found = output::<Hardest>(&engine, count);
-                let inputs = Inputs {
-                    anchors: &anchors,
-                    references,
-                    batch: &batch,
-                    tags: &tags,
-                };
-                let mut commands = engine.commands();
-                pick(&mut commands, &block, inputs, &mut found);
-                engine.submit(commands);
-                read(&engine, &found, count)
             });
         }
     }

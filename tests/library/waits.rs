@@ -40,35 +40,6 @@ fn steps_that_are_taken_together_come_back_with_a_wait_or_two() {
 }
 
 #[test]
-fn the_hardest_triplets_that_come_with_the_reports_are_those_that_are_asked_for_later() {
-    for kind in [EngineKind::Gpu, EngineKind::Cpu] {
-        pollster::block_on(async {
-            let mut asking = trainer(open(kind, 256 << 20)).await;
-            let mut picking = trainer(open(kind, 256 << 20)).await;
-            picking.pick_hardest();
-            for steps in [1, 3, 18] {
-                let mut asked = None;
-                let mut picked = None;
-                while asking.step() < steps {
-                    let left = steps - asking.step();
-                    asking.advance(left).await.expect("steps");
-                    asked = asking.hardest(5).await.expect("reads");
-                }
-                while picking.step() < steps {
-                    let left = steps - picking.step();
-                    picking.advance(left).await.expect("steps");
-                    let before = picking.engine().waits();
-                    picked = picking.hardest(5).await.expect("is there");
-                    assert_eq!(picking.engine().waits(), before, "it came before");
-                }
-                assert!(asked.is_some());
-                assert_eq!(asked, picked, "{kind:?}, step {steps}");
-            }
-        });
-    }
-}
-
-#[test]
 fn both_sides_are_scored_and_a_map_is_placed_in_one_wait() {
     pollster::block_on(async {
         let mut trainer = trainer(fast_gpu()).await;
@@ -409,7 +380,6 @@ fn work_compiles_what_it_needs_before_it_starts_and_no_more() {
                 trainer.advance(3).await.expect("steps");
             }
             trainer.evaluate().await.expect("scores");
-            trainer.hardest(3).await.expect("reads");
             let mut late = trainer.engine().compiled();
             late.retain(|name| !before.contains(name));
             assert!(late.is_empty(), "{sets:?}: {late:?}");

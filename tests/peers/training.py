@@ -162,7 +162,7 @@ def peak():
 
 
 def failure(error):
-    return {"fails": f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"}
+    return {"fails": f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"}
 
 
 def peer(_, name, which):

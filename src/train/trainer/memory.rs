@@ -12,7 +12,6 @@ use crate::data::Dataset;
 use crate::engine::{DeviceVec, Workspace};
 use crate::judge::linear::Unfit;
 use crate::kernels::drift::Drift;
-use crate::kernels::hardest::{self, Hardest};
 use crate::kernels::optimizer::{Moments, PARTS};
 use crate::kernels::pair_counts::PAIRS;
 use crate::kernels::ranks::{Row, SEGMENT};
@@ -66,7 +65,6 @@ pub(super) struct TrainBuffers {
     pub(super) batch: DeviceVec<Row>,
     pub(super) mining: MiningPass,
     pub(super) report: DeviceVec<u32>,
-    pub(super) hardest: DeviceVec<Hardest>,
     /// Weight of each row of the batch, if a miner weighs rows.
     pub(super) row_weights: Option<RowWeights>,
     /// The boundary that the loss learns.
@@ -329,11 +327,6 @@ impl Sizes {
                 "train.report",
                 steps * self.step_words() as u64 + PAIRS as u64,
             )
-            .with::<Hardest>(
-                Purpose::Ranks,
-                "train.hardest",
-                hardest::places(self.batch, self.memory),
-            )
             .with::<f32>(Purpose::Staging, "train.squares", PARTS as u64)
             .with::<f32>(Purpose::Gradients, "train.drift", 2 * row)
             .with::<f32>(Purpose::Gradients, "train.drift_sums", 2);
@@ -360,7 +353,6 @@ impl TrainBuffers {
             batch: workspace.take("train.rows"),
             mining: MiningPass::new(workspace, sizes.path, sizes.work),
             report: workspace.take("train.report"),
-            hardest: workspace.take("train.hardest"),
             row_weights: sizes.weighs_rows.then(|| RowWeights::new(workspace)),
             boundary: sizes
                 .boundary_lr

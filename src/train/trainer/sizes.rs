@@ -102,7 +102,6 @@ impl Sizes {
             "embed",
             "gather",
             "gemm",
-            "hardest",
             "normalize",
             "optimizer",
             "ranks",

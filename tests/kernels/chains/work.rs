@@ -13,8 +13,8 @@ use nearfar::kernels::triplet_loss::{self, Weighing};
 use nearfar::kernels::triplet_margin::{self, Kind, Rule};
 use nearfar::kernels::triplets::{self, Band, Batch, CELL};
 use nearfar::kernels::{
-    drift, dropout, embed, gather, gelu, hardest, knn, norm, optimizer, pair_counts, pair_gradient,
-    peaks, row_weights, similarities, truncate,
+    drift, dropout, embed, gather, gelu, knn, norm, optimizer, pair_counts, pair_gradient, peaks,
+    row_weights, similarities, truncate,
 };
 use nearfar::{Activation, Commands, DeviceVec, Distance, Engine};
 
@@ -259,7 +259,7 @@ impl Work<'_> {
         peaks::copy(commands, count, &x, &mut y);
     }
 
-    /// Triplets without a list of them, ranks, and the hardest.
+    /// Triplets without a list of them, and ranks.
     pub(super) fn triplets(&mut self, precision: Precision) {
         let Data {
             rows,
@@ -280,7 +280,7 @@ impl Work<'_> {
             gap_counts: self.buffer(),
         };
         let (mut parts, mut gradient) = (self.buffer(), self.buffer());
-        let (mut report, mut found) = (self.buffer(), self.buffer());
+        let mut report = self.buffer();
         let commands = &mut self.commands;
         triplet_margin::mine(
             commands,
@@ -324,7 +324,6 @@ impl Work<'_> {
             ranks::gaps(commands, &block, shape, inputs, &mut scratch);
         }
         ranks::pack(commands, rows * (positives + 1), &mut scratch);
-        hardest::pick(commands, &block, inputs, &mut found);
     }
 
     /// Losses over similarities that are there at once.
