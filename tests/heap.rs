@@ -12,8 +12,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use nearfar::{
-    Dataset, Engine, EngineKind, EvaluationSpec, KnnIndex, KnnSpec, Rate, Room, RowSource, Rows,
-    TrainConfig, Trainer, evaluate,
+    Dataset, Engine, EngineKind, EvaluationSpec, KnnIndex, KnnSpec, Labelled, Rate, Room,
+    RowSource, Rows, Run, TrainConfig, Trainer, evaluate,
 };
 
 struct Counting;
@@ -119,6 +119,56 @@ fn searches_and_evaluations_take_their_plan_and_little_else() {
             taken <= planned + BESIDE,
             "{budget}: {taken}, planned {planned}"
         );
+    }
+}
+
+#[test]
+fn a_map_and_its_layouts_take_what_the_plan_says_of_the_host() {
+    let _turn = TURN
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    // More rows of a side than are compared one by one.
+    for (count, dim, embedding) in [(12_000, 16, 8), (12_000, 200, 64), (40_000, 8, 120)] {
+        let dataset = Dataset::new(Labelled {
+            name: "random".to_owned(),
+            values: common::random_rows(&mut common::rng(1), count, dim),
+            dim,
+            labels: (0..count).map(|row| (row % 50).to_string()).collect(),
+            ..Labelled::default()
+        });
+        let dataset = Rc::new(dataset.expect("several classes"));
+        // What the engine takes of the budget for a while is the host's, too, on the CPU.
+        let beside = 4 * (count / 2 * embedding) as u64;
+        let embedding = format!("embedding_size={embedding}");
+        let sets = [
+            "steps=1",
+            "test_fraction=0.5",
+            "hidden_layers=[8]",
+            &embedding,
+        ];
+        let config = sets.iter().fold(dataset.default_config(), |config, set| {
+            config.with_set(set).expect("sets")
+        });
+        let engine = common::open(EngineKind::Cpu, 256 << 20);
+        let planned = Run::plan_map(&dataset, &config).expect("suits the data");
+        pollster::block_on(async {
+            let run = Run::new(engine, Rc::clone(&dataset), config).await;
+            let mut run = run.expect("fits");
+            while !run.is_finished() {
+                run.next(u64::MAX).await.expect("goes on");
+            }
+            let taken = peak_of(|| {
+                pollster::block_on(async {
+                    let map = run.map().await.expect("is drawn");
+                    assert_eq!(map.rows.len(), count / 2);
+                    let layouts = run.umap().await.expect("begins");
+                    assert!(!layouts[0].is_done());
+                });
+            });
+            println!("{count} x {dim}: {taken} of {planned}");
+            assert!(taken <= planned + beside, "{taken}, planned {planned}");
+            assert!(taken * 2 >= planned, "{taken}, planned {planned}");
+        });
     }
 }
 

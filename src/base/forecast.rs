@@ -57,6 +57,13 @@ pub struct Forecast {
     /// Cut of each training batch, if its activations do not fit all at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_chunk: Option<BatchChunk>,
+    /// The most bytes of the host that a map of the run and its layouts (UMAP) take, where one is drawn; 0 without a run.
+    #[serde(skip_serializing_if = "is_none")]
+    pub map_bytes: u64,
+}
+
+fn is_none(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 /// Cut of a training batch for the head: each part is embedded, and embedded once more for its gradient.

@@ -118,6 +118,12 @@ fn print(engine: &Engine, room: &Room, forecast: &Forecast) {
     if let Some(chunk) = forecast.batch_chunk {
         print_line(format_args!("{chunk}."));
     }
+    if forecast.map_bytes > 0 {
+        print_line(format_args!(
+            "A map of its rows, where one is drawn, takes up to {} of the host's memory.",
+            Bytes(forecast.map_bytes).rounded_up()
+        ));
+    }
     print_line(format_args!(
         "It takes about {:.1} s: {} go to the device, in {} submits.",
         forecast.predicted_ms / 1e3,

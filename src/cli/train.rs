@@ -82,7 +82,10 @@ impl Train {
     /// Forecast of the run; trains nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
         let (dataset, config) = pollster::block_on(self.prepare(self.found()?.as_ref()))?;
-        Trainer::plan(room, &dataset, &config, rate)
+        Ok(Forecast {
+            map_bytes: Run::plan_map(&dataset, &config)?,
+            ..Trainer::plan(room, &dataset, &config, rate)?
+        })
     }
 
     /// The checkpoint to continue from, if asked for.

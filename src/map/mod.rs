@@ -132,15 +132,16 @@ impl Map {
         }
         let classes: Vec<u16> = labels.iter().map(|label| places[*label as usize]).collect();
         let dim = dataset.features.dim();
-        let mut features = Embeddings {
-            values: Vec::new(),
-            dim,
-        };
         let is_fitted = fitted(&classes, dim);
         let fit_to: Vec<u32> = (0..rows.len())
             .filter(|at| is_fitted(*at))
             .map(|at| rows[at])
             .collect();
+        let at_once = fit_to.len().max(READ_ROWS.min(rows.len()));
+        let mut features = Embeddings {
+            values: Vec::with_capacity(at_once * dim),
+            dim,
+        };
         dataset.features.read(&fit_to, &mut features.values).await?;
         scaling.apply(&mut features.values);
         make_unit(&mut features);
@@ -193,6 +194,28 @@ impl Map {
 /// The most rows of a map with `dim` features.
 pub(crate) fn most_rows(dim: usize) -> usize {
     ROWS.min(FEATURES / dim.max(1)).max(100)
+}
+
+/// The most bytes of the host that a map of `rows` rows of the data and its two layouts take, with embeddings of `embedding` numbers:
+/// 54 MB for a million rows of 64 features, of which 50,000 are on the map.
+pub(crate) fn host_bytes(dataset: &Dataset, rows: usize, embedding: usize) -> u64 {
+    let few = |_: &usize| rows * dataset.features.dim() <= PIXELS;
+    let picture = dataset.picture_side().filter(few).unwrap_or(0) as u64;
+    let [n, k] = [rows, umap::NEIGHBOURS].map(|count| count as u64);
+    let [dim, embedding] = [dataset.features.dim(), embedding].map(|count| count as u64);
+    // A map, and one that is handed out: number, two points, class and picture of each row.
+    let maps = 2 * (22 + picture * picture);
+    // Embeddings as they are read back and as they are told; rows whose neighbours are sought, those found so far twice, and their
+    // leaves; then a layout that is built of them, and in any case the first of two.
+    let read = 4 * (2 * embedding + 3);
+    let sought = 4 * dim.max(embedding) + 20 * k + 24;
+    let built = 44 * k + 24;
+    let first = 16 * k + 16;
+    // The rows that the plane is fitted to, or those that are placed next.
+    let fitted = (FITTED_FEATURES as u64)
+        .max(100 * dim)
+        .max(READ_ROWS as u64 * dim);
+    n * (maps + first + read.max(sought).max(built)) + 4 * fitted.min(n * dim) + (1 << 20)
 }
 
 /// Divides every row that has a direction by its length.

@@ -120,6 +120,7 @@ impl ListingSpec {
             predicted_ms: rate.ms(operations, traffic_bytes),
             path: None,
             batch_chunk: None,
+            map_bytes: 0,
         })
     }
 

@@ -49,6 +49,7 @@ impl MemoryLossSpec {
             predicted_ms: rate.ms(operations, traffic_bytes),
             path: Some(mining.path),
             batch_chunk: None,
+            map_bytes: 0,
         })
     }
 

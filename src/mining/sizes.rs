@@ -133,6 +133,7 @@ impl MiningSpec {
             predicted_ms: rate.ms(operations, traffic_bytes),
             path: Some(self.path),
             batch_chunk: None,
+            map_bytes: 0,
         })
     }
 

@@ -124,6 +124,7 @@ impl Embedder {
             predicted_ms: rate.ms(operations, traffic_bytes),
             path: None,
             batch_chunk: None,
+            map_bytes: 0,
         })
     }
 

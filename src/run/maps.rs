@@ -3,14 +3,27 @@
 use super::Run;
 use crate::base::error::{Error, Result};
 use crate::base::working::Working;
-use crate::data::{RowSource, Side};
+use crate::data::{Dataset, RowSource, Side, Sides};
 use crate::map::umap::{self, Umap};
 use crate::map::{self, Map, Pictures};
 use crate::model::embeddings::Embeddings;
+use crate::rules::config::TrainConfig;
 use crate::search::knn::KnnIndex;
 use crate::search::near;
 
 impl Run {
+    /// The most bytes of the host that a map of such a run and its layouts take, beside the budget: of the side with the most rows.
+    ///
+    /// # Errors
+    /// [`Error::Config`] or [`Error::Data`] if the rows cannot be dealt to sides as asked.
+    pub fn plan_map(dataset: &Dataset, config: &TrainConfig) -> Result<u64> {
+        let (sides, dim) = (Sides::new(dataset, config)?, dataset.features.dim());
+        let rows = [&sides.train, &sides.validation, &sides.test].map(Vec::len);
+        let rows = rows.into_iter().max().unwrap_or(0);
+        let rows = rows.min(map::most_rows(dim));
+        Ok(map::host_bytes(dataset, rows, config.embedding_size))
+    }
+
     /// The side of a map, and the rows on it.
     fn map_rows(&self) -> (Side, Vec<u32>) {
         let side = self.side();
@@ -95,7 +108,7 @@ impl Run {
         let no_map = || Error::Config("there is no map of the run yet: wait for it".to_owned());
         let map = self.map.clone().ok_or_else(no_map)?;
         let features = &self.trainer.dataset().features;
-        let mut values = Vec::new();
+        let mut values = Vec::with_capacity(map.rows.len() * features.dim());
         features.read(&map.rows, &mut values).await?;
         self.trainer.scaling().0.apply(&mut values);
         let dim = features.dim();

@@ -165,6 +165,7 @@ impl KnnSpec {
             predicted_ms: rate.ms(operations, traffic_bytes),
             path: None,
             batch_chunk: None,
+            map_bytes: 0,
         })
     }
 

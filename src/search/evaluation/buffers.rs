@@ -128,6 +128,7 @@ impl EvaluationSpec {
             predicted_ms: rate.ms(operations, traffic_bytes),
             path: None,
             batch_chunk: None,
+            map_bytes: 0,
         }
     }
 

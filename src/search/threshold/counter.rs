@@ -90,6 +90,7 @@ impl ThresholdSpec {
             predicted_ms: rate.ms(operations, traffic_bytes),
             path: None,
             batch_chunk: None,
+            map_bytes: 0,
         })
     }
 

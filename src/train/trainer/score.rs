@@ -493,9 +493,8 @@ impl Trainer {
     fn unpadded(&self, padded: Vec<f32>) -> Embeddings {
         let dim = self.model.embedding_size();
         let rows = padded.chunks_exact(stride(dim));
-        Embeddings {
-            values: rows.flat_map(|row| &row[..dim]).copied().collect(),
-            dim,
-        }
+        let mut values = Vec::with_capacity(rows.len() * dim);
+        rows.for_each(|row| values.extend_from_slice(&row[..dim]));
+        Embeddings { values, dim }
     }
 }
