@@ -126,7 +126,7 @@ fn embed_and_store_tile(
     for (var start = 0u; start < stride; start += STEP) {
       let k = min(start + deep, stride - 1u);
       if bring < ROWS {
-        step_x[deep][bring] = left[min(first_row + bring, params.rows - 1u) * stride + k];
+        step_x[deep][bring] = floats(left[min(first_row + bring, params.rows - 1u) * stride + k]);
       }
       step_w[deep][bring] = right[params.weights + min(first + bring, outputs - 1u) * stride + k];
       step_w[deep][bring + 32u] = right[params.weights + min(first + bring + 32u, outputs - 1u) * stride + k];

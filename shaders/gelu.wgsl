@@ -5,6 +5,8 @@
 //
 // P(-|x|) = erfc(|x| / sqrt 2) / 2 by a polynomial of Abramowitz and Stegun (7.1.26), within 2e-7: WGSL has no error function.
 //
+// x is stored as stored_f32.wgsl or stored_f16.wgsl says, which comes first.
+//
 // forward    one invocation per vec4    y
 // backward   one invocation per vec4    gradient, in place: dy before, dx after
 
@@ -23,7 +25,7 @@ struct Params {
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
-@group(0) @binding(1) var<storage, read> x: array<vec4f>;
+@group(0) @binding(1) var<storage, read> x: array<Stored>;
 @group(0) @binding(2) var<storage, read_write> y: array<vec4f>;
 @group(0) @binding(2) var<storage, read_write> gradient: array<vec4f>;
 
@@ -59,7 +61,7 @@ fn forward(
 ) {
   let i = (group.x + group.y * groups.x) * WORKGROUP_SIZE + lane;
   if i < params.count {
-    y[i] = gelu(x[i]);
+    y[i] = gelu(floats(x[i]));
   }
 }
 
@@ -71,6 +73,6 @@ fn backward(
 ) {
   let i = (group.x + group.y * groups.x) * WORKGROUP_SIZE + lane;
   if i < params.count {
-    gradient[i] = gradient[i] * slope_of_gelu(x[i]);
+    gradient[i] = gradient[i] * slope_of_gelu(floats(x[i]));
   }
 }

@@ -1,5 +1,6 @@
 // The three matrix products of a linear layer. All matrices are row-major with rows padded to 4 floats by zeros, the
-// weights [outputs, inputs] to 4 rows as well. The rows of x are the first ones, or those whose numbers are given.
+// weights [outputs, inputs] to 4 rows as well. The rows of x are the first ones, or those whose numbers are given; they are stored as
+// stored_f32.wgsl or stored_f16.wgsl says, which comes first.
 //
 //   forward           y = x W^T + b, at least 0 if `relu`        one accumulator per result, k ascending
 //   input gradient    dx = dy W; if `relu` 0 where x is 0          one accumulator per result, k ascending
@@ -41,7 +42,7 @@ struct Params {
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
-@group(0) @binding(1) var<storage, read> left: array<vec4f>;   // x
+@group(0) @binding(1) var<storage, read> left: array<Stored>;  // x
 @group(0) @binding(2) var<storage, read> numbers: array<u32>;
 @group(0) @binding(3) var<storage, read> right: array<vec4f>;  // the parameters; dy in the gradients
 @group(0) @binding(4) var<storage, read_write> result: array<vec4f>;        // y; the gradients
@@ -95,10 +96,10 @@ fn product(x: vec4u, w: u32) -> Block {
   for (var k = 0u; k < stride; k++) {
     let b = transpose(mat4x4f(
       right[w + k], right[w + stride + k], right[w + 2u * stride + k], right[w + 3u * stride + k]));
-    y.r0 = chain(left[x.x + k], b, y.r0);
-    y.r1 = chain(left[x.y + k], b, y.r1);
-    y.r2 = chain(left[x.z + k], b, y.r2);
-    y.r3 = chain(left[x.w + k], b, y.r3);
+    y.r0 = chain(floats(left[x.x + k]), b, y.r0);
+    y.r1 = chain(floats(left[x.y + k]), b, y.r1);
+    y.r2 = chain(floats(left[x.z + k]), b, y.r2);
+    y.r3 = chain(floats(left[x.w + k]), b, y.r3);
   }
   return y;
 }
@@ -156,7 +157,7 @@ fn forward_tile(
   let stride = params.inputs;
   let from_x = row_of_x(first_row + y) * stride;
   let from_w = params.weights + min(first + y, outputs - 1u) * stride;
-  var next_x = left[from_x + min(x, stride - 1u)];
+  var next_x = floats(left[from_x + min(x, stride - 1u)]);
   var next_w = right[from_w + min(x, stride - 1u)];
   var sum = 0.0;
   for (var start = 0u; start < stride; start += DEPTH) {
@@ -164,7 +165,7 @@ fn forward_tile(
     tile_w[x][y] = next_w;
     workgroupBarrier();  // this step is there
     let k = min(start + DEPTH + x, stride - 1u);
-    next_x = left[from_x + k];
+    next_x = floats(left[from_x + k]);
     next_w = right[from_w + k];
     for (var h = 0u; h < DEPTH; h++) {
       if start + h < stride {
@@ -214,7 +215,7 @@ fn weights_of(i: u32) {
     var bias = vec4f();
     for (var row = first; row < min(first + SEGMENT, params.rows); row++) {
       let dy = right[params.dy + row * params.outputs + output];
-      let x = left[row_of_x(row) * params.inputs + column];
+      let x = floats(left[row_of_x(row) * params.inputs + column]);
       part.r0 = fma(dy.xxxx, x, part.r0);
       part.r1 = fma(dy.yyyy, x, part.r1);
       part.r2 = fma(dy.zzzz, x, part.r2);
@@ -260,10 +261,10 @@ fn inputs_of(i: u32) {
   let all = vec4<bool>(params.relu == 0u);
   let x = row_starts(row, stride) + column;
   let at = row * stride + column;
-  input_result[at] = select(zero, dx.r0, all | (left[x.x] > zero));
-  if row + 1u < params.rows { input_result[at + stride] = select(zero, dx.r1, all | (left[x.y] > zero)); }
-  if row + 2u < params.rows { input_result[at + 2u * stride] = select(zero, dx.r2, all | (left[x.z] > zero)); }
-  if row + 3u < params.rows { input_result[at + 3u * stride] = select(zero, dx.r3, all | (left[x.w] > zero)); }
+  input_result[at] = select(zero, dx.r0, all | (floats(left[x.x]) > zero));
+  if row + 1u < params.rows { input_result[at + stride] = select(zero, dx.r1, all | (floats(left[x.y]) > zero)); }
+  if row + 2u < params.rows { input_result[at + 2u * stride] = select(zero, dx.r2, all | (floats(left[x.z]) > zero)); }
+  if row + 3u < params.rows { input_result[at + 3u * stride] = select(zero, dx.r3, all | (floats(left[x.w]) > zero)); }
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
@@ -335,7 +336,7 @@ fn weights_of_group(g: u32, lane: u32) {
     for (var start = first; start < end; start += CHUNK) {
       let row = start + lane / 8u;
       let column = min(first_column + lane % 8u, params.inputs - 1u);
-      bring_right(lane / 8u, lane % 8u, left[row_of_x(row) * params.inputs + column]);
+      bring_right(lane / 8u, lane % 8u, floats(left[row_of_x(row) * params.inputs + column]));
       if lane < 4u * CHUNK {
         let row = min(start + lane / 4u, params.rows - 1u);
         let output = min(first_output + lane % 4u, params.outputs - 1u);
@@ -397,7 +398,7 @@ fn inputs_of_group(g: u32, lane: u32) {
   let row = first_row + y;
   let column = 2u * first_column + x;
   if row < params.rows && column < 2u * params.inputs {
-    let four = left[row * params.inputs + column / 2u];
+    let four = floats(left[row * params.inputs + column / 2u]);
     let own = select(four.xy, four.zw, column % 2u == 1u);
     input_pairs[row * 2u * params.inputs + column] = select(vec2f(), dx, vec2<bool>(params.relu == 0u) | (own > vec2f()));
   }

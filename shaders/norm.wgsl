@@ -69,7 +69,7 @@ fn within(value: vec4f, column: u32) -> vec4f {
 
 /// h of the i-th vec4.
 fn normal(i: u32, mean: vec4f, variance: vec4f) -> vec4f {
-  return (x[i] - mean) / sqrt(variance + EPSILON);
+  return (floats(x[i]) - mean) / sqrt(variance + EPSILON);
 }
 
 /// n of h.
@@ -105,12 +105,12 @@ fn layer_norm(
   let start = row * params.stride;
   var part = vec4f();
   for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {
-    part += x[start + k];
+    part += floats(x[start + k]);
   }
   let mean = sum_of_row(part, lane) / f32(params.width);
   part = vec4f();
   for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {
-    let off = within(x[start + k] - mean, k);
+    let off = within(floats(x[start + k]) - mean, k);
     part += off * off;
   }
   let variance = sum_of_row(part, lane) / f32(params.width);
@@ -138,7 +138,7 @@ fn batch_moments(
     for (var i = 0u; i < SEGMENT; i += WORKGROUP_SIZE) {
       let row = first + i + lane;
       if row < params.rows {
-        part += x[row * params.stride + column];
+        part += floats(x[row * params.stride + column]);
       }
     }
     total += sum(part, lane);
@@ -150,7 +150,7 @@ fn batch_moments(
     for (var i = 0u; i < SEGMENT; i += WORKGROUP_SIZE) {
       let row = first + i + lane;
       if row < params.rows {
-        let off = x[row * params.stride + column] - mean;
+        let off = floats(x[row * params.stride + column]) - mean;
         part += off * off;
       }
     }

@@ -68,13 +68,17 @@ pub enum Error {
     Device(String),
     /// An embedding or a gradient of a training step was not finite, and the weights of the step before are kept.
     #[error(
-        "step {step}: an embedding or a gradient is not finite: lower `optimizer.lr` (now {lr}) or scale the features"
+        "step {step}: an embedding or a gradient is not finite{}: lower `optimizer.lr` (now {lr}) or scale the features{}",
+        if *halves { ", or a hidden activation is above 65504, the most that half precision holds" } else { "" },
+        if *halves { ", or set activation_precision to f32" } else { "" }
     )]
     NotFinite {
         /// The step whose embeddings or gradients were not finite.
         step: u64,
         /// The learning rate of the run.
         lr: f64,
+        /// Hidden activations were stored in half precision.
+        halves: bool,
     },
     /// The embedding of a row has no direction: it is not finite, or of no length.
     #[error(

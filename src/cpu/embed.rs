@@ -1,16 +1,16 @@
 //! The last layer of a head on a batch, on its way into the memory.
 
-use super::gemm::{self, Layer, Rows};
+use super::gemm::{self, Layer};
 use super::normalize::{self, Slots};
 use super::ranks::Row;
-use super::stored::RowsMut;
+use super::stored::{Rows, RowsMut};
 
 /// Writes the unit embeddings of the rows of `batch` from `before` on to `unit` and to their slots of the memory, and their lengths
 /// before to `norms`.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn embed_and_store(
     layer: &Layer,
-    x: &[f32],
+    x: Rows<'_>,
     parameters: &[f32],
     batch: &[Row],
     before: usize,
@@ -24,7 +24,7 @@ pub fn embed_and_store(
     let (batch, norms) = (&batch[before..], &mut norms[before..]);
     let unit = &mut unit[before * layer.outputs..];
     let slots = slots.after(before);
-    gemm::forward(layer, batch.len(), Rows::from(x), parameters, unit);
+    gemm::forward(layer, batch.len(), x.into(), parameters, unit);
     let bank = RowsMut::F32(bank);
     normalize::store(
         layer.outputs,

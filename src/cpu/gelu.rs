@@ -2,13 +2,16 @@
 
 use super::exp::exp;
 use super::parallel::{map, rows_of_a_part};
+use super::stored::Rows;
 use super::wide;
 
 /// Operations of one value, about.
 const OPERATIONS: usize = 48;
+/// Values that are brought to floats at once, whole vec4s.
+const AT_ONCE: usize = 1024;
 
 /// `y = x P(x)`, with the distribution `P` of the standard normal.
-pub fn forward(x: &[f32], y: &mut [f32]) {
+pub fn forward(x: Rows<'_>, y: &mut [f32]) {
     each(x, y, |x, _| gelu(x));
 }
 
@@ -19,7 +22,7 @@ pub(super) fn gelu(x: f32) -> f32 {
 }
 
 /// Turns `gradient`, that of `y`, into that of `x`: times `P(x) + x p(x)`, with the density `p`.
-pub fn backward(x: &[f32], gradient: &mut [f32]) {
+pub fn backward(x: Rows<'_>, gradient: &mut [f32]) {
     each(x, gradient, |x, dy| dy * slope(x));
 }
 
@@ -47,16 +50,21 @@ fn below(x: f32, bell: f32) -> f32 {
 }
 
 /// Sets each value of `y` to `of` the value of `x` there and itself.
-fn each(x: &[f32], y: &mut [f32], of: impl Fn(f32, f32) -> f32 + Copy + Send + Sync) {
+fn each(x: Rows<'_>, y: &mut [f32], of: impl Fn(f32, f32) -> f32 + Copy + Send + Sync) {
     let count = y.len();
-    let most = rows_of_a_part(count, OPERATIONS * count, count.max(1));
-    let parts = y.chunks_mut(most).zip(x.chunks(most)).collect();
-    map(parts, |(y, x): (&mut [f32], &[f32])| {
+    let most = rows_of_a_part(count, OPERATIONS * count, count.max(1)).next_multiple_of(4);
+    let parts = y.chunks_mut(most).enumerate().collect();
+    map(parts, |(part, y): (usize, &mut [f32])| {
+        let mut buffer = Vec::new();
         wide(
             #[inline(always)]
             || {
-                for (y, x) in y.iter_mut().zip(x) {
-                    *y = of(*x, *y);
+                let firsts = (part * most..).step_by(AT_ONCE);
+                for (y, first) in y.chunks_mut(AT_ONCE).zip(firsts) {
+                    let x = x.some(first, y.len(), &mut buffer);
+                    for (y, x) in y.iter_mut().zip(x) {
+                        *y = of(*x, *y);
+                    }
                 }
             },
         );

@@ -4,6 +4,7 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::SEGMENT;
 use super::parallel::{map, rows_of_a_part};
+use super::stored;
 use super::tile::{BLOCK, PANEL, STEP, add_block, lanes, similarities};
 
 /// A gradient this large has no finite square.
@@ -46,13 +47,13 @@ impl Layer {
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
     /// The whole matrix.
-    pub values: &'a [f32],
+    pub values: stored::Rows<'a>,
     /// Numbers of the chosen rows; `None`: the first ones.
     pub chosen: Option<&'a [u32]>,
 }
 
-impl<'a> From<&'a [f32]> for Rows<'a> {
-    fn from(values: &'a [f32]) -> Self {
+impl<'a> From<stored::Rows<'a>> for Rows<'a> {
+    fn from(values: stored::Rows<'a>) -> Self {
         Self {
             values,
             chosen: None,
@@ -77,14 +78,16 @@ pub fn forward(layer: &Layer, rows: usize, x: Rows<'_>, parameters: &[f32], y: &
     let panel = rows_of_a_part(rows, 2 * rows * inputs * outputs, PANEL);
     let panels = y[..rows * outputs].chunks_mut(panel * outputs).enumerate();
     map(panels.collect(), |(i, y)| {
-        let own = i * panel..i * panel + y.len() / outputs;
-        let copied: Vec<f32>;
+        let (first, count) = (i * panel, y.len() / outputs);
+        let mut buffer = Vec::new();
         let x = match x.chosen {
-            None => &x.values[own.start * inputs..own.end * inputs],
+            None => x.values.some(first * inputs, count * inputs, &mut buffer),
             Some(_) => {
-                let rows = own.map(|row| &x.values[x.number(row) * inputs..][..inputs]);
-                copied = rows.flatten().copied().collect();
-                &copied
+                buffer.resize(count * inputs, 0.0);
+                for (row, to) in (first..).zip(buffer.chunks_exact_mut(inputs)) {
+                    x.values.copy(x.number(row) * inputs, to);
+                }
+                &buffer
             }
         };
         let lanes = lanes(x, inputs);
@@ -112,7 +115,7 @@ pub fn input_gradient(
     rows: usize,
     dy: &[f32],
     parameters: &[f32],
-    x: &[f32],
+    x: stored::Rows<'_>,
     dx: &mut [f32],
 ) {
     let weights = &parameters[layer.weights..layer.bias()];
@@ -120,7 +123,7 @@ pub fn input_gradient(
     product(
         layer.outputs,
         |row, o| dy[row * layer.outputs + o],
-        Rows::from(weights),
+        stored::Rows::F32(weights).into(),
         layer.inputs,
         false,
         dx,
@@ -128,9 +131,13 @@ pub fn input_gradient(
     if !layer.of_relu {
         return;
     }
-    for (dx, x) in dx.iter_mut().zip(x) {
-        if *x <= 0.0 {
-            *dx = 0.0;
+    let mut buffer = Vec::new();
+    for (row, dx) in dx.chunks_exact_mut(layer.inputs).enumerate() {
+        let x = x.some(row * layer.inputs, layer.inputs, &mut buffer);
+        for (dx, x) in dx.iter_mut().zip(x) {
+            if *x <= 0.0 {
+                *dx = 0.0;
+            }
         }
     }
 }
@@ -223,7 +230,7 @@ impl<L: Fn(usize, usize) -> f32> WithSimd for Product<'_, L> {
                 let begins = first == 0 && !self.onto;
                 for (k, lanes) in lanes[..terms].iter_mut().enumerate() {
                     let at = self.right.number(first + k) * columns + c;
-                    lanes[..width].copy_from_slice(&self.right.values[at..at + width]);
+                    self.right.values.copy(at, &mut lanes[..width]);
                 }
                 for (step, sums) in sums[..rows].chunks_mut(STEP).enumerate() {
                     let last = sums.len() - 1;

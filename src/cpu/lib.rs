@@ -1,6 +1,7 @@
 //! The CPU side of every kernel: plain Rust on slices, one file per shader.
 
 mod activation;
+pub mod cast;
 mod distance;
 pub mod draw;
 pub mod drift;

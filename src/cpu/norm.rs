@@ -2,6 +2,7 @@
 
 use super::gelu::{gelu, slope};
 use super::parallel::{map, rows_of_a_part};
+use super::stored::Rows;
 use super::{Activation, Norm, SEGMENT, wide};
 
 /// Added to a variance, as in torch.
@@ -101,7 +102,7 @@ fn sum(count: usize, value: impl Fn(usize) -> f32) -> f32 {
 /// Writes `y`, and mean and variance of each row.
 pub fn layer_norm(
     norm: &NormLayer,
-    x: &[f32],
+    x: Rows<'_>,
     parameters: &[f32],
     moments: &mut [f32],
     y: &mut [f32],
@@ -110,16 +111,20 @@ pub fn layer_norm(
     let [gain, shift] = norm.affine(parameters);
     let rows = y.len() / stride;
     let most = rows_of_a_part(rows, OPERATIONS * y.len(), rows.max(1));
-    let inputs = x.chunks(most * stride).zip(moments.chunks_mut(2 * most));
-    let parts = y.chunks_mut(most * stride).zip(inputs).collect();
+    let parts = y
+        .chunks_mut(most * stride)
+        .zip(moments.chunks_mut(2 * most));
+    let parts = parts.enumerate().collect();
     map(
         parts,
-        |(y, (x, moments)): (&mut [f32], (&[f32], &mut [f32]))| {
+        |(part, (y, moments)): (usize, (&mut [f32], &mut [f32]))| {
+            let mut buffer = Vec::new();
             wide(
                 #[inline(always)]
                 || {
-                    let rows = y.chunks_exact_mut(stride).zip(x.chunks_exact(stride));
-                    for ((y, x), moments) in rows.zip(moments.chunks_exact_mut(2)) {
+                    let rows = y.chunks_exact_mut(stride).zip(part * most..);
+                    for ((y, row), moments) in rows.zip(moments.chunks_exact_mut(2)) {
+                        let x = x.some(row * stride, stride, &mut buffer);
                         let mean = sum(width, |k| x[k]) / width as f32;
                         let off = |k: usize| (x[k] - mean) * (x[k] - mean);
                         let variance = sum(width, off) / width as f32;
@@ -137,7 +142,12 @@ pub fn layer_norm(
 }
 
 /// Sums over rows, in segments, of the values of `columns` columns from `first` on: `add` adds those of a row.
-fn sums_over_rows(rows: usize, columns: usize, sums: &mut [f32], add: impl Fn(usize, &mut [f32])) {
+fn sums_over_rows(
+    rows: usize,
+    columns: usize,
+    sums: &mut [f32],
+    mut add: impl FnMut(usize, &mut [f32]),
+) {
     let mut part = vec![0.0; columns];
     for first in (0..rows).step_by(SEGMENT) {
         part.fill(0.0);
@@ -151,22 +161,24 @@ fn sums_over_rows(rows: usize, columns: usize, sums: &mut [f32], add: impl Fn(us
 }
 
 /// Writes means and variances of the columns of a batch.
-pub fn batch_moments(norm: &NormLayer, rows: usize, x: &[f32], moments: &mut [f32]) {
+pub fn batch_moments(norm: &NormLayer, rows: usize, x: Rows<'_>, moments: &mut [f32]) {
     let stride = norm.stride;
     let (means, variances) = moments[..2 * stride].split_at_mut(stride);
     means.fill(0.0);
     variances.fill(0.0);
-    let row = |row: usize| &x[row * stride..][..stride];
-    sums_over_rows(rows, stride, means, |i, part| {
-        for (part, x) in part.iter_mut().zip(row(i)) {
+    let mut buffer = Vec::new();
+    sums_over_rows(rows, stride, means, |row, part| {
+        let x = x.some(row * stride, stride, &mut buffer);
+        for (part, x) in part.iter_mut().zip(x) {
             *part += x;
         }
     });
     for mean in &mut *means {
         *mean /= rows as f32;
     }
-    sums_over_rows(rows, stride, variances, |i, part| {
-        for ((part, x), mean) in part.iter_mut().zip(row(i)).zip(&*means) {
+    sums_over_rows(rows, stride, variances, |row, part| {
+        let x = x.some(row * stride, stride, &mut buffer);
+        for ((part, x), mean) in part.iter_mut().zip(x).zip(&*means) {
             *part += (x - mean) * (x - mean);
         }
     });
@@ -176,18 +188,26 @@ pub fn batch_moments(norm: &NormLayer, rows: usize, x: &[f32], moments: &mut [f3
 }
 
 /// Writes `y` by these means and variances of the columns.
-pub fn batch_norm(norm: &NormLayer, x: &[f32], parameters: &[f32], moments: &[f32], y: &mut [f32]) {
+pub fn batch_norm(
+    norm: &NormLayer,
+    x: Rows<'_>,
+    parameters: &[f32],
+    moments: &[f32],
+    y: &mut [f32],
+) {
     let stride = norm.stride;
     let [gain, shift] = norm.affine(parameters);
     let normals = normals(norm, moments);
     let rows = y.len() / stride;
     let most = rows_of_a_part(rows, OPERATIONS * y.len(), rows.max(1));
-    let parts = y.chunks_mut(most * stride).zip(x.chunks(most * stride));
-    map(parts.collect(), |(y, x): (&mut [f32], &[f32])| {
+    let parts = y.chunks_mut(most * stride).enumerate().collect();
+    map(parts, |(part, y): (usize, &mut [f32])| {
+        let mut buffer = Vec::new();
         wide(
             #[inline(always)]
             || {
-                for (y, x) in y.chunks_exact_mut(stride).zip(x.chunks_exact(stride)) {
+                for (y, row) in y.chunks_exact_mut(stride).zip(part * most..) {
+                    let x = x.some(row * stride, stride, &mut buffer);
                     for (k, y) in y.iter_mut().enumerate() {
                         let n = gain[k] * normals[k].of(x[k]) + shift[k];
                         *y = activated(norm.activation, n);
@@ -213,7 +233,7 @@ pub fn parameters(
     norm: &NormLayer,
     rows: usize,
     onto: bool,
-    x: &[f32],
+    x: Rows<'_>,
     parameters: &[f32],
     moments: &[f32],
     gradient: &[f32],
@@ -231,6 +251,7 @@ pub fn parameters(
     if !onto {
         own.fill(0.0);
     }
+    let mut buffer = Vec::new();
     sums_over_rows(rows, 2 * stride, own, |row, part| {
         let of_row = match norm.norm {
             Norm::BatchNorm => None,
@@ -238,8 +259,9 @@ pub fn parameters(
         };
         let (gains, shifts) = part.split_at_mut(stride);
         let at = row * stride;
+        let x = x.some(at, stride, &mut buffer);
         for (k, (of_gain, of_shift)) in gains.iter_mut().zip(shifts).enumerate() {
-            let h = of_row.unwrap_or_else(|| of_batch[k]).of(x[at + k]);
+            let h = of_row.unwrap_or_else(|| of_batch[k]).of(x[k]);
             let dn = through(norm.activation, gain[k] * h + shift[k], gradient[at + k]);
             *of_gain += dn * h;
             *of_shift += dn;
@@ -254,7 +276,7 @@ pub fn parameters(
 /// Turns the gradient of `y` into that of `x`, each row by its moments.
 pub fn layer_inputs(
     norm: &NormLayer,
-    x: &[f32],
+    x: Rows<'_>,
     parameters: &[f32],
     moments: &[f32],
     gradient: &mut [f32],
@@ -263,18 +285,18 @@ pub fn layer_inputs(
     let [gain, shift] = norm.affine(parameters);
     let rows = gradient.len() / stride;
     let most = rows_of_a_part(rows, OPERATIONS * gradient.len(), rows.max(1));
-    let inputs = x.chunks(most * stride).zip(moments.chunks(2 * most));
-    let parts = gradient.chunks_mut(most * stride).zip(inputs).collect();
+    let parts = { gradient.chunks_mut(most * stride) }.zip(moments.chunks(2 * most));
+    let parts = parts.enumerate().collect();
     map(
         parts,
-        |(gradient, (x, moments)): (&mut [f32], (&[f32], &[f32]))| {
+        |(part, (gradient, moments)): (usize, (&mut [f32], &[f32]))| {
+            let mut buffer = Vec::new();
             wide(
                 #[inline(always)]
                 || {
-                    let rows = gradient
-                        .chunks_exact_mut(stride)
-                        .zip(x.chunks_exact(stride));
-                    for ((dx, x), moments) in rows.zip(moments.chunks_exact(2)) {
+                    let rows = gradient.chunks_exact_mut(stride).zip(part * most..);
+                    for ((dx, row), moments) in rows.zip(moments.chunks_exact(2)) {
+                        let x = x.some(row * stride, stride, &mut buffer);
                         let normal = Normal::new(moments[0], moments[1]);
                         for (k, g) in dx.iter_mut().enumerate() {
                             let n = gain[k] * normal.of(x[k]) + shift[k];
@@ -296,7 +318,7 @@ pub fn layer_inputs(
 /// Turns the gradient of `y` into that of `x`, by the sums that [`parameters`] left in `gradients`.
 pub fn batch_inputs(
     norm: &NormLayer,
-    x: &[f32],
+    x: Rows<'_>,
     parameters: &[f32],
     moments: &[f32],
     gradients: &[f32],
@@ -308,18 +330,15 @@ pub fn batch_inputs(
     let normals = normals(norm, moments);
     let rows = gradient.len() / stride;
     let most = rows_of_a_part(rows, OPERATIONS * gradient.len(), rows.max(1));
-    let parts = gradient
-        .chunks_mut(most * stride)
-        .zip(x.chunks(most * stride));
+    let parts = gradient.chunks_mut(most * stride).enumerate().collect();
     let count = rows as f32;
-    map(parts.collect(), |(gradient, x): (&mut [f32], &[f32])| {
+    map(parts, |(part, gradient): (usize, &mut [f32])| {
+        let mut buffer = Vec::new();
         wide(
             #[inline(always)]
             || {
-                for (dx, x) in gradient
-                    .chunks_exact_mut(stride)
-                    .zip(x.chunks_exact(stride))
-                {
+                for (dx, row) in gradient.chunks_exact_mut(stride).zip(part * most..) {
+                    let x = x.some(row * stride, stride, &mut buffer);
                     for (k, g) in dx.iter_mut().enumerate() {
                         let h = normals[k].of(x[k]);
                         let dn = through(norm.activation, gain[k] * h + shift[k], *g);

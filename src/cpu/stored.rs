@@ -72,6 +72,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Copies floats from the float `first` on.
+    #[inline(always)]
     pub(super) fn copy(self, first: usize, to: &mut [f32]) {
         match self {
             Self::F32(rows) => to.copy_from_slice(&rows[first..][..to.len()]),

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::gemm::{self, Layer};
 use super::normalize::{Bank, Slots};
 use super::ranks::Row;
+use super::stored::Stored;
 use super::tile::Shape;
 use super::{Kernel, READ, READ_WRITE, index, wgsl::wgsl};
 use crate::cpu;
@@ -13,10 +14,12 @@ use crate::engine::{Commands, DeviceVec};
 /// Rows of a workgroup; the shader's `ROWS`.
 const ROWS: usize = 4;
 
+const SOURCE_F16: &[&str] = wgsl!("stored_f16.wgsl", "gemm.wgsl", "embed.wgsl");
+
 /// One workgroup per 4 rows.
 pub static EMBED_AND_STORE: Kernel = Kernel {
     name: "embed.embed_and_store",
-    source: wgsl!("gemm.wgsl", "embed.wgsl"),
+    source: wgsl!("stored_f32.wgsl", "gemm.wgsl", "embed.wgsl"),
     entry: "embed_and_store",
     bindings: &[
         READ, READ, READ, READ_WRITE, READ_WRITE, READ_WRITE, READ_WRITE, READ_WRITE,
@@ -35,6 +38,21 @@ pub static EMBED_AND_STORE_TILE: Kernel = Kernel {
     ..EMBED_AND_STORE
 };
 
+/// [`EMBED_AND_STORE`] of activations in half precision.
+pub static EMBED_AND_STORE_F16: Kernel =
+    EMBED_AND_STORE.of_text("embed.embed_and_store_f16", SOURCE_F16);
+
+/// [`EMBED_AND_STORE_TILE`] of activations in half precision.
+pub static EMBED_AND_STORE_TILE_F16: Kernel =
+    EMBED_AND_STORE_TILE.of_text("embed.embed_and_store_tile_f16", SOURCE_F16);
+
+fn kernel(x: Stored<'_>, shape: Shape) -> &'static Kernel {
+    x.choose(
+        shape.choose(&EMBED_AND_STORE, &EMBED_AND_STORE_TILE),
+        shape.choose(&EMBED_AND_STORE_F16, &EMBED_AND_STORE_TILE_F16),
+    )
+}
+
 /// Computes the embeddings of these `rows` of a batch over their length, `unit`, from the rows `x` that the layer takes, and stores
 /// copies of them in the memory, which holds floats, with the labels of `batch[first ..]`: [`gemm::forward`] and [`super::normalize::store`], bit for
 /// bit. `slots` are those of the whole batch.
@@ -49,7 +67,7 @@ pub fn embed_and_store(
     layer: &Layer,
     shape: Shape,
     rows: Range<usize>,
-    x: &DeviceVec<f32>,
+    x: Stored<'_>,
     parameters: &DeviceVec<f32>,
     batch: &DeviceVec<Row>,
     first: usize,
@@ -62,7 +80,7 @@ pub fn embed_and_store(
     debug_assert!(!layer.relu, "the last layer has no ReLU");
     match commands {
         Commands::Gpu(gpu) => gpu.dispatch(
-            shape.choose(&EMBED_AND_STORE, &EMBED_AND_STORE_TILE),
+            kernel(x, shape),
             &gemm::Params {
                 first: index(first),
                 cursor: index(slots.cursor),
@@ -88,7 +106,7 @@ pub fn embed_and_store(
             let batch = &batch.slice()[first..first + rows.end];
             cpu::embed::embed_and_store(
                 layer,
-                x.slice(),
+                x.slices(),
                 parameters.slice(),
                 batch,
                 rows.start,

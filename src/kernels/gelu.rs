@@ -2,14 +2,17 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use super::stored::Stored;
 use super::{Kernel, READ, READ_WRITE, groups_for, vec4s, wgsl::wgsl};
 use crate::cpu;
 use crate::engine::{Commands, DeviceVec};
 
+const SOURCE_F16: &[&str] = wgsl!("stored_f16.wgsl", "gelu.wgsl");
+
 /// One invocation per vec4.
 pub static FORWARD: Kernel = Kernel {
     name: "gelu.forward",
-    source: wgsl!("gelu.wgsl"),
+    source: wgsl!("stored_f32.wgsl", "gelu.wgsl"),
     entry: "forward",
     bindings: &[READ, READ_WRITE],
     workgroup_size: 64,
@@ -23,6 +26,12 @@ pub static BACKWARD: Kernel = Kernel {
     entry: "backward",
     ..FORWARD
 };
+
+/// [`FORWARD`] of values in half precision.
+pub static FORWARD_F16: Kernel = FORWARD.of_text("gelu.forward_f16", SOURCE_F16);
+
+/// [`BACKWARD`] through values in half precision.
+pub static BACKWARD_F16: Kernel = BACKWARD.of_text("gelu.backward_f16", SOURCE_F16);
 
 /// The uniform of this kernel and of `norm`.
 #[repr(C)]
@@ -39,7 +48,7 @@ pub(super) struct Params {
 }
 
 /// Computes `y = x P(x)` of the first `count` values, with the distribution `P` of the standard normal, within 1e-6.
-pub fn forward(commands: &mut Commands, count: usize, x: &DeviceVec<f32>, y: &mut DeviceVec<f32>) {
+pub fn forward(commands: &mut Commands, count: usize, x: Stored<'_>, y: &mut DeviceVec<f32>) {
     match commands {
         Commands::Gpu(gpu) => {
             let params = Params {
@@ -47,11 +56,12 @@ pub fn forward(commands: &mut Commands, count: usize, x: &DeviceVec<f32>, y: &mu
                 ..Params::default()
             };
             let groups = groups_for(&FORWARD, count / 4);
-            gpu.dispatch(&FORWARD, &params, &[x.binding(), y.binding()], groups);
+            let kernel = x.choose(&FORWARD, &FORWARD_F16);
+            gpu.dispatch(kernel, &params, &[x.binding(), y.binding()], groups);
         }
         Commands::Cpu(calls) => {
             *calls += 1;
-            cpu::gelu::forward(&x.slice()[..count], &mut y.slice_mut()[..count]);
+            cpu::gelu::forward(x.slices(), &mut y.slice_mut()[..count]);
         }
     }
 }
@@ -60,7 +70,7 @@ pub fn forward(commands: &mut Commands, count: usize, x: &DeviceVec<f32>, y: &mu
 pub fn backward(
     commands: &mut Commands,
     count: usize,
-    x: &DeviceVec<f32>,
+    x: Stored<'_>,
     gradient: &mut DeviceVec<f32>,
 ) {
     match commands {
@@ -71,11 +81,12 @@ pub fn backward(
             };
             let bindings = [x.binding(), gradient.binding()];
             let groups = groups_for(&BACKWARD, count / 4);
-            gpu.dispatch(&BACKWARD, &params, &bindings, groups);
+            let kernel = x.choose(&BACKWARD, &BACKWARD_F16);
+            gpu.dispatch(kernel, &params, &bindings, groups);
         }
         Commands::Cpu(calls) => {
             *calls += 1;
-            cpu::gelu::backward(&x.slice()[..count], &mut gradient.slice_mut()[..count]);
+            cpu::gelu::backward(x.slices(), &mut gradient.slice_mut()[..count]);
         }
     }
 }

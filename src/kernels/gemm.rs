@@ -2,6 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use super::stored::Stored;
 use super::tile::Shape;
 use super::{Kernel, READ, READ_WRITE, groups_for, index, vec4s, wgsl::wgsl};
 use crate::cpu;
@@ -9,7 +10,8 @@ pub use crate::cpu::gemm::Layer;
 use crate::engine::gpu::Binding;
 use crate::engine::{Commands, DeviceVec};
 
-const SOURCE: &[&str] = wgsl!("gemm.wgsl");
+const SOURCE: &[&str] = wgsl!("stored_f32.wgsl", "gemm.wgsl");
+const SOURCE_F16: &[&str] = wgsl!("stored_f16.wgsl", "gemm.wgsl");
 
 /// Bytes of workgroup memory that products of a chain take, and gradients.
 const CHAIN_BYTES: u32 = 2 * 16 * 17 * 16;
@@ -69,21 +71,39 @@ pub static BACKWARD_TILE: Kernel = Kernel {
     ..BACKWARD
 };
 
+/// [`FORWARD`] of rows in half precision.
+pub static FORWARD_F16: Kernel = FORWARD.of_text("gemm.forward_f16", SOURCE_F16);
+
+/// [`FORWARD_TILE`] of rows in half precision.
+pub static FORWARD_TILE_F16: Kernel = FORWARD_TILE.of_text("gemm.forward_tile_f16", SOURCE_F16);
+
+/// [`BACKWARD`] with rows in half precision.
+pub static BACKWARD_F16: Kernel = BACKWARD.of_text("gemm.backward_f16", SOURCE_F16);
+
+/// [`BACKWARD_TILE`] with rows in half precision.
+pub static BACKWARD_TILE_F16: Kernel = BACKWARD_TILE.of_text("gemm.backward_tile_f16", SOURCE_F16);
+
 /// The rows that a layer takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     /// A matrix `[_, inputs]`.
-    pub values: &'a DeviceVec<f32>,
+    pub values: Stored<'a>,
     /// Numbers of the chosen rows, and the first place of them that counts; `None`: its first rows.
     pub chosen: Option<(&'a DeviceVec<u32>, usize)>,
 }
 
-impl<'a> From<&'a DeviceVec<f32>> for Input<'a> {
-    fn from(values: &'a DeviceVec<f32>) -> Self {
+impl<'a> From<Stored<'a>> for Input<'a> {
+    fn from(values: Stored<'a>) -> Self {
         Self {
             values,
             chosen: None,
         }
+    }
+}
+
+impl<'a> From<&'a DeviceVec<f32>> for Input<'a> {
+    fn from(values: &'a DeviceVec<f32>) -> Self {
+        Stored::F32(values).into()
     }
 }
 
@@ -101,7 +121,7 @@ impl<'a> Input<'a> {
     /// The rows of the CPU side.
     pub(super) fn rows(&self) -> cpu::gemm::Rows<'a> {
         cpu::gemm::Rows {
-            values: self.values.slice(),
+            values: self.values.slices(),
             chosen: self
                 .chosen
                 .map(|(numbers, first)| &numbers.slice()[first..]),
@@ -197,7 +217,10 @@ pub fn forward(
         Commands::Gpu(gpu) => {
             let [left, numbers] = x.bindings();
             gpu.dispatch(
-                shape.choose(&FORWARD, &FORWARD_TILE),
+                x.values.choose(
+                    shape.choose(&FORWARD, &FORWARD_TILE),
+                    shape.choose(&FORWARD_F16, &FORWARD_TILE_F16),
+                ),
                 &params_of(layer, rows, x),
                 &[left, numbers, parameters.binding(), y.binding()],
                 groups(shape, &FORWARD, [16, 16], rows, layer.outputs),
@@ -221,7 +244,7 @@ fn weight_groups(layer: &Layer, shape: Shape) -> u64 {
 /// A gradient of 1e18 or more, or NaN, sets `status[0]`; no kernel clears it.
 ///
 /// # Shapes
-/// `x`: `[rows, inputs]` · `dy`: `[rows, outputs]`
+/// `x`: `[rows, inputs]`, floats · `dy`: `[rows, outputs]`
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn weight_gradient(
     commands: &mut Commands,
@@ -236,7 +259,7 @@ pub fn weight_gradient(
 ) {
     match commands {
         Commands::Gpu(gpu) => {
-            let [left, numbers] = x.bindings();
+            let ([_, numbers], left) = (x.bindings(), x.values.floats().binding());
             gpu.dispatch(
                 shape.choose(&WEIGHT_GRADIENT, &WEIGHT_GRADIENT_TILE),
                 &Params {
@@ -273,7 +296,7 @@ pub fn backward(
     layer: &Layer,
     shape: Shape,
     rows: usize,
-    x: &DeviceVec<f32>,
+    x: Stored<'_>,
     dy: OutputGradient<'_>,
     parameters: &DeviceVec<f32>,
     onto: bool,
@@ -294,7 +317,10 @@ pub fn backward(
             };
             let input_groups = groups(shape, &BACKWARD, [16, 32], rows, layer.inputs);
             gpu.dispatch(
-                shape.choose(&BACKWARD, &BACKWARD_TILE),
+                x.choose(
+                    shape.choose(&BACKWARD, &BACKWARD_TILE),
+                    shape.choose(&BACKWARD_F16, &BACKWARD_TILE_F16),
+                ),
                 &params,
                 &[
                     left,
@@ -311,7 +337,7 @@ pub fn backward(
         Commands::Cpu(calls) => {
             *calls += 1;
             let rows_of_x = Input::from(x).rows();
-            let (x, dy, status) = (x.slice(), dy.rows(layer), status.slice_mut());
+            let (x, dy, status) = (x.slices(), dy.rows(layer), status.slice_mut());
             let gradients = gradients.slice_mut();
             cpu::gemm::weight_gradient(layer, rows, rows_of_x, dy, onto, gradients, status);
             cpu::gemm::input_gradient(layer, rows, dy, parameters.slice(), x, dx.slice_mut());

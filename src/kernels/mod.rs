@@ -4,6 +4,7 @@
 //! creates no buffer. The three files of a kernel, and its test in `tests/kernels/`, share a stem. Matrices are
 //! row-major; their rows are padded with zeros to [`stride`] floats.
 
+pub mod cast;
 pub mod draw;
 pub mod drift;
 pub mod dropout;
@@ -45,19 +46,28 @@ const OF_F16: &str = "_f16";
 
 /// Every kernel there is.
 pub static ALL: &[&Kernel] = &[
+    &cast::TO_HALF_F16,
     &gather::GATHER,
     &gather::GATHER_F16,
     &gather::SCATTER,
     &gelu::FORWARD,
     &gelu::BACKWARD,
+    &gelu::FORWARD_F16,
+    &gelu::BACKWARD_F16,
     &gemm::FORWARD,
     &gemm::FORWARD_TILE,
     &gemm::WEIGHT_GRADIENT,
     &gemm::WEIGHT_GRADIENT_TILE,
     &gemm::BACKWARD,
     &gemm::BACKWARD_TILE,
+    &gemm::FORWARD_F16,
+    &gemm::FORWARD_TILE_F16,
+    &gemm::BACKWARD_F16,
+    &gemm::BACKWARD_TILE_F16,
     &embed::EMBED_AND_STORE,
     &embed::EMBED_AND_STORE_TILE,
+    &embed::EMBED_AND_STORE_F16,
+    &embed::EMBED_AND_STORE_TILE_F16,
     &knn::CLEAR,
     &knn::STRIP,
     &knn::TILE,
@@ -71,6 +81,13 @@ pub static ALL: &[&Kernel] = &[
     &norm::BATCH_NORM,
     &norm::BATCH_PARAMETERS,
     &norm::BATCH_INPUTS,
+    &norm::LAYER_NORM_F16,
+    &norm::LAYER_PARAMETERS_F16,
+    &norm::LAYER_INPUTS_F16,
+    &norm::BATCH_MOMENTS_F16,
+    &norm::BATCH_NORM_F16,
+    &norm::BATCH_PARAMETERS_F16,
+    &norm::BATCH_INPUTS_F16,
     &norm::FOLLOW,
     &normalize::NORMALIZE,
     &normalize::IN_PLACE,
@@ -175,17 +192,24 @@ pub fn used_on(info: &DeviceInfo) -> impl Iterator<Item = &'static Kernel> + use
     usable_on(info).filter(|kernel| !kernel.name.ends_with(OF_F16))
 }
 
-/// The kernels of [`used_on`] in these files of `shaders/`, which a piece of work compiles before it starts, and those over rows of
-/// this precision. Others are compiled with their first dispatch.
+/// Files of the kernels that read or write hidden activations; those of other files read rows that were stored.
+const OF_ACTIVATIONS: [&str; 5] = ["cast", "embed", "gelu", "gemm", "norm"];
+
+/// The kernels of [`used_on`] in these files of `shaders/`, which a piece of work compiles before it starts, and those over rows and
+/// over activations of these precisions. Others are compiled with their first dispatch.
 pub fn used_of(
     info: &DeviceInfo,
     files: &[&str],
-    precision: Precision,
+    [rows, activations]: [Precision; 2],
 ) -> impl Iterator<Item = &'static Kernel> {
     usable_on(info).filter(move |kernel| {
-        let file = kernel.name.split('.').next();
+        let file = kernel.name.split('.').next().unwrap_or_default();
+        let precision = match OF_ACTIVATIONS.contains(&file) {
+            true => activations,
+            false => rows,
+        };
         let is_precise = precision == Precision::F16 || !kernel.name.ends_with(OF_F16);
-        is_precise && file.is_some_and(|file| files.contains(&file))
+        is_precise && files.contains(&file)
     })
 }
 

@@ -1,16 +1,19 @@
 //! Layer norm and batch norm of a hidden layer, with the activation after it, and the gradients through both.
 
 use super::gelu::Params;
+use super::stored::Stored;
 use super::{Kernel, READ, READ_WRITE, groups_for, index, vec4s, wgsl::wgsl};
 pub use crate::cpu::Norm;
 pub use crate::cpu::norm::NormLayer;
 use crate::cpu::{self, Activation};
 use crate::engine::{Commands, DeviceVec};
 
+const SOURCE_F16: &[&str] = wgsl!("stored_f16.wgsl", "gelu.wgsl", "norm.wgsl");
+
 /// One workgroup a row.
 pub static LAYER_NORM: Kernel = Kernel {
     name: "norm.layer_norm",
-    source: wgsl!("gelu.wgsl", "norm.wgsl"),
+    source: wgsl!("stored_f32.wgsl", "gelu.wgsl", "norm.wgsl"),
     entry: "layer_norm",
     bindings: &[READ, READ_WRITE, READ, READ_WRITE],
     workgroup_size: 64,
@@ -76,6 +79,23 @@ pub static FOLLOW: Kernel = Kernel {
     ..LAYER_NORM
 };
 
+/// [`LAYER_NORM`] of linear outputs in half precision.
+pub static LAYER_NORM_F16: Kernel = LAYER_NORM.of_text("norm.layer_norm_f16", SOURCE_F16);
+/// [`LAYER_PARAMETERS`] of linear outputs in half precision.
+pub static LAYER_PARAMETERS_F16: Kernel =
+    LAYER_PARAMETERS.of_text("norm.layer_parameters_f16", SOURCE_F16);
+/// [`LAYER_INPUTS`] of linear outputs in half precision.
+pub static LAYER_INPUTS_F16: Kernel = LAYER_INPUTS.of_text("norm.layer_inputs_f16", SOURCE_F16);
+/// [`BATCH_MOMENTS`] of linear outputs in half precision.
+pub static BATCH_MOMENTS_F16: Kernel = BATCH_MOMENTS.of_text("norm.batch_moments_f16", SOURCE_F16);
+/// [`BATCH_NORM`] of linear outputs in half precision.
+pub static BATCH_NORM_F16: Kernel = BATCH_NORM.of_text("norm.batch_norm_f16", SOURCE_F16);
+/// [`BATCH_PARAMETERS`] of linear outputs in half precision.
+pub static BATCH_PARAMETERS_F16: Kernel =
+    BATCH_PARAMETERS.of_text("norm.batch_parameters_f16", SOURCE_F16);
+/// [`BATCH_INPUTS`] of linear outputs in half precision.
+pub static BATCH_INPUTS_F16: Kernel = BATCH_INPUTS.of_text("norm.batch_inputs_f16", SOURCE_F16);
+
 fn params(norm: &NormLayer, rows: usize) -> Params {
     Params {
         count: vec4s(rows * norm.stride),
@@ -97,7 +117,7 @@ pub fn forward(
     commands: &mut Commands,
     norm: &NormLayer,
     rows: usize,
-    x: &DeviceVec<f32>,
+    x: Stored<'_>,
     parameters: &DeviceVec<f32>,
     moments: Option<&mut DeviceVec<f32>>,
     y: &mut DeviceVec<f32>,
@@ -117,12 +137,13 @@ pub fn forward(
                 parameters.binding(),
                 moments.binding(),
             ];
-            gpu.dispatch(&LAYER_NORM, &params(norm, rows), &own, rows as u64);
+            let kernel = x.choose(&LAYER_NORM, &LAYER_NORM_F16);
+            gpu.dispatch(kernel, &params(norm, rows), &own, rows as u64);
         }
         Commands::Cpu(calls) => {
             *calls += 1;
             let y = &mut y.slice_mut()[..rows * norm.stride];
-            let (x, parameters) = (x.slice(), parameters.slice());
+            let (x, parameters) = (x.slices(), parameters.slice());
             cpu::norm::layer_norm(norm, x, parameters, moments.slice_mut(), y);
         }
     }
@@ -132,18 +153,19 @@ fn batch_moments(
     commands: &mut Commands,
     norm: &NormLayer,
     rows: usize,
-    x: &DeviceVec<f32>,
+    x: Stored<'_>,
     moments: &mut DeviceVec<f32>,
 ) {
     match commands {
         Commands::Gpu(gpu) => {
             let own = [x.binding(), moments.binding()];
             let groups = norm.stride as u64 / 4;
-            gpu.dispatch(&BATCH_MOMENTS, &params(norm, rows), &own, groups);
+            let kernel = x.choose(&BATCH_MOMENTS, &BATCH_MOMENTS_F16);
+            gpu.dispatch(kernel, &params(norm, rows), &own, groups);
         }
         Commands::Cpu(calls) => {
             *calls += 1;
-            cpu::norm::batch_moments(norm, rows, x.slice(), moments.slice_mut());
+            cpu::norm::batch_moments(norm, rows, x.slices(), moments.slice_mut());
         }
     }
 }
@@ -153,7 +175,7 @@ fn batch_norm(
     commands: &mut Commands,
     norm: &NormLayer,
     rows: usize,
-    x: &DeviceVec<f32>,
+    x: Stored<'_>,
     parameters: &DeviceVec<f32>,
     moments: Option<&DeviceVec<f32>>,
     y: &mut DeviceVec<f32>,
@@ -175,14 +197,29 @@ fn batch_norm(
                 from.binding(),
             ];
             let groups = groups_for(&BATCH_NORM, rows * norm.stride / 4);
-            gpu.dispatch(&BATCH_NORM, &params, &own, groups);
+            let kernel = x.choose(&BATCH_NORM, &BATCH_NORM_F16);
+            gpu.dispatch(kernel, &params, &own, groups);
         }
         Commands::Cpu(calls) => {
             *calls += 1;
             let y = &mut y.slice_mut()[..rows * norm.stride];
             let moments = &from.slice()[first..];
-            cpu::norm::batch_norm(norm, x.slice(), parameters.slice(), moments, y);
+            cpu::norm::batch_norm(norm, x.slices(), parameters.slice(), moments, y);
         }
+    }
+}
+
+/// The kernels of a norm's own gradients, and of that of its inputs.
+fn gradients_of(norm: Norm, x: Stored<'_>) -> [&'static Kernel; 2] {
+    match norm {
+        Norm::BatchNorm => [
+            x.choose(&BATCH_PARAMETERS, &BATCH_PARAMETERS_F16),
+            x.choose(&BATCH_INPUTS, &BATCH_INPUTS_F16),
+        ],
+        _ => [
+            x.choose(&LAYER_PARAMETERS, &LAYER_PARAMETERS_F16),
+            x.choose(&LAYER_INPUTS, &LAYER_INPUTS_F16),
+        ],
     }
 }
 
@@ -200,7 +237,7 @@ pub fn backward(
     norm: &NormLayer,
     rows: usize,
     onto: bool,
-    x: &DeviceVec<f32>,
+    x: Stored<'_>,
     parameters: &DeviceVec<f32>,
     moments: &DeviceVec<f32>,
     gradient: &mut DeviceVec<f32>,
@@ -223,19 +260,19 @@ pub fn backward(
             ];
             let sums = [&inputs[..], &[status.binding()]].concat();
             let columns = norm.stride as u64 / 4;
+            let [affine, own] = gradients_of(norm.norm, x);
+            gpu.dispatch(affine, &params, &sums, columns);
             if of_batch {
-                gpu.dispatch(&BATCH_PARAMETERS, &params, &sums, columns);
-                let groups = groups_for(&BATCH_INPUTS, rows * norm.stride / 4);
-                gpu.dispatch(&BATCH_INPUTS, &params, &inputs, groups);
+                let groups = groups_for(own, rows * norm.stride / 4);
+                gpu.dispatch(own, &params, &inputs, groups);
             } else {
-                gpu.dispatch(&LAYER_PARAMETERS, &params, &sums, columns);
-                gpu.dispatch(&LAYER_INPUTS, &params, &inputs[..4], rows as u64);
+                gpu.dispatch(own, &params, &inputs[..4], rows as u64);
             }
         }
         Commands::Cpu(calls) => {
             *calls += 2;
             let gradient = &mut gradient.slice_mut()[..rows * norm.stride];
-            let (x, parameters, moments) = (x.slice(), parameters.slice(), moments.slice());
+            let (x, parameters, moments) = (x.slices(), parameters.slice(), moments.slice());
             let (gradients, status) = (gradients.slice_mut(), status.slice_mut());
             cpu::norm::parameters(
                 norm, rows, onto, x, parameters, moments, gradient, gradients, status,

@@ -1,5 +1,5 @@
-//! Rows in the precision in which they are stored, as kernels take them. Those that read references have a variant of their own for
-//! half precision: the same text after `stored_f16.wgsl` in place of `stored_f32.wgsl`.
+//! Rows in the precision in which they are stored, as kernels take them. Those that read references, or hidden activations, have a
+//! variant of their own for half precision: the same text after `stored_f16.wgsl` in place of `stored_f32.wgsl`.
 
 use super::Kernel;
 pub use crate::cpu::stored::{Precision, Rows, RowsMut, pack, unpack};
@@ -42,10 +42,12 @@ impl StoredRows {
     }
 
     /// The rows, to write, which must be floats.
-    pub(super) fn floats_mut(&mut self) -> &mut DeviceVec<f32> {
+    pub(crate) fn floats_mut(&mut self) -> &mut DeviceVec<f32> {
         match self {
             Self::F32(rows) => rows,
-            Self::F16(_) => unreachable!("rows in half precision are stored by `normalize`"),
+            Self::F16(_) => {
+                unreachable!("rows in half precision are stored by `normalize` and `cast`")
+            }
         }
     }
 

@@ -5,11 +5,12 @@ use crate::base::plan::MemoryPlan;
 use crate::cpu::Norm;
 use crate::engine::{DeviceVec, Workspace};
 use crate::kernels::norm::NormLayer;
+use crate::kernels::stored::{Precision, StoredRows};
 use crate::kernels::stride;
 use crate::model::architecture::{Architecture, MAX_LAYERS};
 
 /// Outputs of the hidden layers of a batch.
-const HIDDEN: [&str; MAX_LAYERS - 1] = [
+pub(crate) const HIDDEN: [&str; MAX_LAYERS - 1] = [
     "train.layer1",
     "train.layer2",
     "train.layer3",
@@ -19,7 +20,7 @@ const HIDDEN: [&str; MAX_LAYERS - 1] = [
 ];
 
 /// Their linear outputs, if those are kept.
-const LINEAR: [&str; MAX_LAYERS - 1] = [
+pub(crate) const LINEAR: [&str; MAX_LAYERS - 1] = [
     "train.linear1",
     "train.linear2",
     "train.linear3",
@@ -38,12 +39,13 @@ const MOMENTS: [&str; MAX_LAYERS - 1] = [
     "train.moments6",
 ];
 
-/// Output of every layer, `[rows, stride(width)]`; training keeps those of the hidden layers for the backward pass.
+/// Output of every layer, `[rows, stride(width)]`; training keeps those of the hidden layers for the backward pass, in half precision
+/// if asked for.
 #[derive(Debug)]
 pub(crate) struct Activations {
-    pub(super) outputs: Vec<DeviceVec<f32>>,
+    pub(super) outputs: Vec<StoredRows>,
     /// Linear outputs of the hidden layers, if those are kept: each layer's own in training, else one buffer for all.
-    pub(super) linear: Vec<DeviceVec<f32>>,
+    pub(super) linear: Vec<StoredRows>,
     /// Means and variances of their norms, likewise; none of batch norm that goes by running ones.
     pub(super) moments: Vec<DeviceVec<f32>>,
 }
@@ -62,20 +64,26 @@ impl Activations {
         labels: &[&'static str],
         widths: &[usize],
         rows: usize,
+        precision: Precision,
     ) -> MemoryPlan {
         for (label, width) in labels.iter().zip(widths) {
             let floats = rows as u64 * stride(*width) as u64;
-            plan = plan.with::<f32>(Purpose::Activations, label, floats);
+            plan = match precision {
+                Precision::F32 => plan.with::<f32>(Purpose::Activations, label, floats),
+                Precision::F16 => plan.with::<u32>(Purpose::Activations, label, floats / 2),
+            };
         }
         plan
     }
 
-    pub(crate) fn new(
+    fn new(
         workspace: &mut Workspace,
         labels: &[&'static str],
         widths: &[usize],
+        precision: Precision,
     ) -> Self {
-        let take = |(label, _): (&&'static str, &usize)| workspace.take(label);
+        let take =
+            |(label, _): (&&'static str, &usize)| StoredRows::take(workspace, precision, label);
         Self {
             outputs: labels.iter().zip(widths).map(take).collect(),
             linear: Vec::new(),
@@ -88,11 +96,12 @@ impl Activations {
         plan: MemoryPlan,
         architecture: &Architecture,
         rows: usize,
+        precision: Precision,
     ) -> MemoryPlan {
         let hidden = architecture.hidden();
-        let plan = Self::plan(plan, &HIDDEN, hidden, rows);
+        let plan = Self::plan(plan, &HIDDEN, hidden, rows, precision);
         let mut plan = match architecture.keeps_linear() {
-            true => Self::plan(plan, &LINEAR, hidden, rows),
+            true => Self::plan(plan, &LINEAR, hidden, rows, precision),
             false => plan,
         };
         for (label, norm) in MOMENTS.iter().zip(architecture.norms()) {
@@ -102,7 +111,11 @@ impl Activations {
     }
 
     /// Takes the buffers of [`Activations::plan_hidden`].
-    pub(crate) fn of_hidden(workspace: &mut Workspace, architecture: &Architecture) -> Self {
+    pub(crate) fn of_hidden(
+        workspace: &mut Workspace,
+        architecture: &Architecture,
+        precision: Precision,
+    ) -> Self {
         let hidden = architecture.hidden();
         let linear = match architecture.keeps_linear() {
             true => hidden,
@@ -110,9 +123,9 @@ impl Activations {
         };
         let moments = MOMENTS.iter().zip(architecture.norms());
         Self {
-            linear: Self::new(workspace, &LINEAR, linear).outputs,
+            linear: Self::new(workspace, &LINEAR, linear, precision).outputs,
             moments: moments.map(|(label, _)| workspace.take(label)).collect(),
-            ..Self::new(workspace, &HIDDEN, hidden)
+            ..Self::new(workspace, &HIDDEN, hidden, precision)
         }
     }
 }
@@ -130,10 +143,11 @@ impl Tile {
         architecture: &Architecture,
         rows: usize,
     ) -> MemoryPlan {
-        let plan = Activations::plan(plan, labels, &architecture.widths, rows);
+        let floats = Precision::F32;
+        let plan = Activations::plan(plan, labels, &architecture.widths, rows, floats);
         let widest = architecture.hidden().iter().max();
         let plan = match widest.filter(|_| architecture.keeps_linear()) {
-            Some(width) => Activations::plan(plan, &[Self::LINEAR], &[*width], rows),
+            Some(width) => Activations::plan(plan, &[Self::LINEAR], &[*width], rows, floats),
             None => plan,
         };
         match Self::norm(architecture) {
@@ -159,7 +173,7 @@ impl Tile {
     ) -> Self {
         let linear = architecture
             .keeps_linear()
-            .then(|| workspace.take(Self::LINEAR));
+            .then(|| StoredRows::F32(workspace.take(Self::LINEAR)));
         Self {
             input: workspace.take(labels[0]),
             outputs: Activations {
@@ -168,7 +182,12 @@ impl Tile {
                     .map(|_| workspace.take(Self::MOMENTS))
                     .into_iter()
                     .collect(),
-                ..Activations::new(workspace, &labels[1..], &architecture.widths[1..])
+                ..Activations::new(
+                    workspace,
+                    &labels[1..],
+                    &architecture.widths[1..],
+                    Precision::F32,
+                )
             },
         }
     }
@@ -180,6 +199,7 @@ impl Tile {
 
     /// Output rows of the model.
     pub(crate) fn output(&self) -> &DeviceVec<f32> {
-        self.outputs.outputs.last().expect("a model has an output")
+        let last = self.outputs.outputs.last();
+        last.expect("a model has an output").read().floats()
     }
 }

@@ -19,7 +19,7 @@ use crate::kernels::ranks::Row;
 use crate::kernels::stored::{Precision, Stored, StoredRows, unpack};
 use crate::kernels::stride;
 
-const ROWS: &str = "memory.rows";
+pub(crate) const ROWS: &str = "memory.rows";
 const TAGS: &str = "memory.tags";
 /// Names of the memory's arrays in a checkpoint.
 const SAVED: [&str; 3] = ["memory.rows", "memory.ids", "memory.data_rows"];

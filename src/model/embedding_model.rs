@@ -8,11 +8,10 @@ use std::ops::Range;
 use rand::RngExt as _;
 
 use crate::base::error::Result;
-use crate::base::ledger::Purpose;
-use crate::base::plan::MemoryPlan;
 use crate::base::rng;
 use crate::cpu::Norm;
 use crate::engine::{Commands, DeviceVec, Engine, Workspace};
+use crate::kernels::cast;
 use crate::kernels::dropout::{self, Dropout};
 use crate::kernels::embed;
 use crate::kernels::gelu;
@@ -24,6 +23,7 @@ use crate::kernels::stored::StoredRows;
 use crate::kernels::tile::Shape;
 use crate::model::activations::{Activations, Tile};
 use crate::model::architecture::{Architecture, MAX_LAYERS};
+use crate::model::gradients::Gradients;
 use crate::model::layer_weights::{LayerWeights, NormWeights};
 
 /// Names of the random streams of dropout, layer by layer.
@@ -65,17 +65,6 @@ pub(crate) struct Embedded {
     pub(crate) unit: DeviceVec<f32>,
     /// Lengths before the division.
     pub(crate) norms: DeviceVec<f32>,
-}
-
-/// Output of the backward pass.
-#[derive(Debug)]
-pub(crate) struct Gradients {
-    /// Gradients of the parameters, laid out like them.
-    pub(crate) parameters: DeviceVec<f32>,
-    /// Sticky word: set if a gradient or an embedding is not finite.
-    pub(crate) status: DeviceVec<u32>,
-    /// Gradients of the hidden layers' outputs; the embeddings' own are kept elsewhere.
-    between: Vec<DeviceVec<f32>>,
 }
 
 impl EmbeddingModel {
@@ -314,7 +303,8 @@ impl EmbeddingModel {
         }
     }
 
-    /// Computes as many layers as there are outputs for these rows of a batch.
+    /// Computes as many layers as there are outputs for these rows of a batch; `gradients` are those of a training batch, not yet
+    /// computed.
     fn forward(
         &self,
         commands: &mut Commands,
@@ -322,6 +312,7 @@ impl EmbeddingModel {
         rows: &Range<usize>,
         input: Input<'_>,
         activations: &mut Activations,
+        mut gradients: Option<&mut Gradients>,
     ) {
         let Activations {
             outputs,
@@ -331,35 +322,42 @@ impl EmbeddingModel {
         let hidden = self.layers.len() - 1;
         for (i, layer) in self.layers[..outputs.len()].iter().enumerate() {
             let (before, after) = outputs.split_at_mut(i);
-            let input = before.last().map_or(input, Input::from);
-            let output = &mut after[0];
-            let count = rows.len();
+            let input = before.last().map_or(input, |x| x.read().into());
+            let (shape, parameters, count) = (self.shape, &self.parameters, rows.len());
+            let values = count * layer.outputs;
             let of_all = linear.len().saturating_sub(1);
-            let mut apart = linear.get_mut(i.min(of_all)).filter(|_| i < hidden);
-            let y = apart.as_deref_mut().unwrap_or(&mut *output);
-            gemm::forward(
+            let apart = linear.get_mut(i.min(of_all)).filter(|_| i < hidden);
+            let apart = apart.map(|linear| {
+                let gradients = gradients.as_deref_mut();
+                store(commands, values, i, linear, gradients, |commands, y| {
+                    gemm::forward(commands, layer, shape, count, input, parameters, y);
+                });
+                linear.read()
+            });
+            let of_all = moments.len().saturating_sub(1);
+            let moments = moments.get_mut(i.min(of_all));
+            let gradients = gradients.as_deref_mut();
+            store(
                 commands,
-                layer,
-                self.shape,
-                count,
-                input,
-                &self.parameters,
-                y,
-            );
-            if let Some(linear) = apart {
-                let of_all = moments.len().saturating_sub(1);
-                let moments = moments.get_mut(i.min(of_all));
-                match self.norms.get(i) {
-                    Some(norm) => {
-                        let parameters = &self.parameters;
-                        norm::forward(commands, norm, count, linear, parameters, moments, output);
+                values,
+                i,
+                &mut after[0],
+                gradients,
+                |commands, y| {
+                    match (apart, self.norms.get(i)) {
+                        (None, _) => {
+                            gemm::forward(commands, layer, shape, count, input, parameters, y);
+                        }
+                        (Some(x), Some(norm)) => {
+                            norm::forward(commands, norm, count, x, parameters, moments, y);
+                        }
+                        (Some(x), None) => gelu::forward(commands, values, x, y),
                     }
-                    None => gelu::forward(commands, count * layer.outputs, linear, output),
-                }
-            }
-            if let Some(dropped) = self.dropped(i, mode) {
-                dropout::drop(commands, &dropped, rows.clone(), layer.outputs, output);
-            }
+                    if let Some(dropped) = self.dropped(i, mode) {
+                        dropout::drop(commands, &dropped, rows.clone(), layer.outputs, y);
+                    }
+                },
+            );
         }
     }
 
@@ -367,14 +365,14 @@ impl EmbeddingModel {
     pub(crate) fn embed(&self, commands: &mut Commands, rows: usize, tile: &mut Tile) {
         let Tile { input, outputs } = tile;
         let input = Input::from(&*input);
-        self.forward(commands, Mode::Eval, &(0..rows), input, outputs);
+        self.forward(commands, Mode::Eval, &(0..rows), input, outputs, None);
         let output = outputs.outputs.last_mut().expect("a model has an output");
-        self.add_skip(commands, rows, input, output);
+        self.add_skip(commands, rows, input, output.floats_mut());
     }
 
     /// Computes the unit-length embeddings of these `rows` of a training batch, and stores copies of them in the memory with the
     /// labels of `batch[first ..]`. `hidden` receives the outputs of the layers before the last. An embedding whose length is not
-    /// finite sets `status[0]`. Of a head without a hidden layer the whole batch goes at once.
+    /// finite sets the status of `gradients`, which are not yet computed. Of a head without a hidden layer the whole batch goes at once.
     #[expect(clippy::too_many_arguments, reason = "what a batch passes through")]
     pub(crate) fn embed_and_store(
         &self,
@@ -388,21 +386,34 @@ impl EmbeddingModel {
         slots: Slots,
         embedded: &mut Embedded,
         bank: &mut Bank,
-        status: &mut DeviceVec<u32>,
+        gradients: &mut Gradients,
     ) {
         let Embedded { unit, norms } = embedded;
-        self.forward(commands, Mode::Train(step), &rows, input, hidden);
+        let mode = Mode::Train(step);
+        self.forward(commands, mode, &rows, input, hidden, Some(&mut *gradients));
+        let status = &mut gradients.status;
         let layer = self.layers.last().expect("a model has a layer");
         let (shape, parameters) = (self.shape, &self.parameters);
         let (count, stride) = (rows.len(), layer.outputs);
         let of_layer = match (hidden.outputs.last(), &bank.rows) {
             (Some(x), StoredRows::F32(_)) if self.skip.is_none() => {
                 return embed::embed_and_store(
-                    commands, layer, shape, rows, x, parameters, batch, first, slots, unit, norms,
-                    bank, status,
+                    commands,
+                    layer,
+                    shape,
+                    rows,
+                    x.read(),
+                    parameters,
+                    batch,
+                    first,
+                    slots,
+                    unit,
+                    norms,
+                    bank,
+                    status,
                 );
             }
-            (Some(x), _) => Input::from(x),
+            (Some(x), _) => x.read().into(),
             (None, _) => input,
         };
         gemm::forward(commands, layer, shape, count, of_layer, parameters, unit);
@@ -420,8 +431,10 @@ impl EmbeddingModel {
         rows: &Range<usize>,
         input: Input<'_>,
         hidden: &mut Activations,
+        gradients: &mut Gradients,
     ) {
-        self.forward(commands, Mode::Train(step), rows, input, hidden);
+        let mode = Mode::Train(step);
+        self.forward(commands, mode, rows, input, hidden, Some(gradients));
     }
 
     /// Moves running means and variances towards those of the batch of `rows` rows that went through the head last, unless
@@ -482,7 +495,7 @@ impl EmbeddingModel {
                 layer,
                 self.shape,
                 count,
-                &hidden.outputs[i - 1],
+                hidden.outputs[i - 1].read(),
                 dy,
                 &self.parameters,
                 onto,
@@ -517,7 +530,7 @@ impl EmbeddingModel {
                 norm,
                 count,
                 rows.start > 0,
-                linear,
+                linear.read(),
                 &self.parameters,
                 &hidden.moments[place],
                 gradient,
@@ -528,11 +541,32 @@ impl EmbeddingModel {
                 gelu::backward(
                     commands,
                     count * self.layers[place].outputs,
-                    linear,
+                    linear.read(),
                     gradient,
                 );
             }
             (None, _) => {}
+        }
+    }
+}
+
+/// Stores `values` activations of a hidden layer as `compute` writes them: rounded, if half precision is asked for. Then the layer's
+/// gradient, which is not there yet, takes them before.
+fn store(
+    commands: &mut Commands,
+    values: usize,
+    layer: usize,
+    to: &mut StoredRows,
+    gradients: Option<&mut Gradients>,
+    compute: impl FnOnce(&mut Commands, &mut DeviceVec<f32>),
+) {
+    match to {
+        StoredRows::F32(floats) => compute(commands, floats),
+        StoredRows::F16(words) => {
+            let gradients = gradients.expect("a batch that trains has gradients");
+            let floats = &mut gradients.between[layer];
+            compute(commands, floats);
+            cast::cast(commands, values, floats, words, &mut gradients.status);
         }
     }
 }
@@ -545,38 +579,6 @@ fn unpadded(norm: &NormLayer, padded: &[f32]) -> NormWeights {
         weight: of(norm.gain),
         bias: of(norm.shift()),
         running: has_running.then(|| [of(norm.running), of(norm.running + norm.stride)]),
-    }
-}
-
-impl Gradients {
-    const PARAMETERS: &str = "train.gradients";
-    const STATUS: &str = "train.status";
-    const BETWEEN: [&str; MAX_LAYERS - 1] = [
-        "train.delta1",
-        "train.delta2",
-        "train.delta3",
-        "train.delta4",
-        "train.delta5",
-        "train.delta6",
-    ];
-
-    pub(crate) fn plan(plan: MemoryPlan, architecture: &Architecture, rows: usize) -> MemoryPlan {
-        let plan = plan
-            .with::<f32>(
-                Purpose::Gradients,
-                Self::PARAMETERS,
-                architecture.parameters(),
-            )
-            .with::<u32>(Purpose::Staging, Self::STATUS, 1);
-        Activations::plan(plan, &Self::BETWEEN, architecture.hidden(), rows)
-    }
-
-    pub(crate) fn new(workspace: &mut Workspace, architecture: &Architecture) -> Self {
-        Self {
-            parameters: workspace.take(Self::PARAMETERS),
-            status: workspace.take(Self::STATUS),
-            between: Activations::new(workspace, &Self::BETWEEN, architecture.hidden()).outputs,
-        }
     }
 }
 

@@ -12,9 +12,9 @@ use crate::kernels::stored::{Precision, StoredRows, pack};
 use crate::kernels::{gather, stride};
 use crate::model::scaling::Scaling;
 
-const ROWS: &str = "features.rows";
+pub(crate) const ROWS: &str = "features.rows";
 const NUMBERS: &str = "features.numbers";
-const BATCH: &str = "features.batch";
+pub(crate) const BATCH: &str = "features.batch";
 
 /// Source of batches and tiles of features. Results do not depend on whether all features are resident.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub(crate) struct FeatureStore {
     dim: usize,
     stride: usize,
     resident: bool,
+    /// Tiles take features as they are before they are stored.
+    pub(crate) unrounded: bool,
 }
 
 impl FeatureStore {
@@ -70,6 +72,7 @@ impl FeatureStore {
             dim: dataset.features.dim(),
             stride: stride(dataset.features.dim()),
             resident,
+            unrounded: false,
         };
         if resident {
             let mut pace = Pace::of(engine);
@@ -130,7 +133,7 @@ impl FeatureStore {
         match &self.floats {
             Some(floats) => Input::from(floats),
             None => Input {
-                values: self.rows.read().floats(),
+                values: self.rows.read(),
                 chosen: Some((&self.numbers, first)),
             },
         }
@@ -155,6 +158,36 @@ impl FeatureStore {
         );
     }
 
+    /// Brings these rows to a tile: from what is stored, or as they are before.
+    ///
+    /// # Errors
+    /// As [`FeatureStore::stage`].
+    pub(crate) async fn bring_tile(
+        &mut self,
+        slices: &mut Slices<'_>,
+        dataset: &Dataset,
+        rows: &[u32],
+        tile: &mut DeviceVec<f32>,
+    ) -> Result<()> {
+        if self.unrounded {
+            slices.leave_untimed();
+            let padded = pad(&self.scaled(dataset, rows).await?, self.dim);
+            return slices.upload(tile, 0, &padded).await;
+        }
+        self.stage(slices, dataset, rows).await?;
+        self.gather(slices.commands(), 0, rows.len(), tile);
+        Ok(())
+    }
+
+    /// These rows, scaled.
+    async fn scaled(&self, dataset: &Dataset, rows: &[u32]) -> Result<Vec<f32>> {
+        let mut dense = Vec::with_capacity(rows.len() * self.dim);
+        dataset.features.read(rows, &mut dense).await?;
+        check_squares(rows, &dense, self.dim)?;
+        self.scaling.apply(&mut dense);
+        Ok(dense)
+    }
+
     async fn upload(
         &mut self,
         slices: &mut Slices<'_>,
@@ -162,11 +195,7 @@ impl FeatureStore {
         first: usize,
         rows: &[u32],
     ) -> Result<()> {
-        let dim = dataset.features.dim();
-        let mut dense = Vec::with_capacity(rows.len() * dim);
-        dataset.features.read(rows, &mut dense).await?;
-        check_squares(rows, &dense, dim)?;
-        self.scaling.apply(&mut dense);
+        let (dim, dense) = (self.dim, self.scaled(dataset, rows).await?);
         let (padded, first) = (pad(&dense, dim), (first * self.stride) as u64);
         match &mut self.rows {
             StoredRows::F32(stored) => slices.upload(stored, first, &padded).await,

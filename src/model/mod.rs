@@ -8,6 +8,8 @@ pub(crate) mod architecture;
 
 pub(crate) mod activations;
 
+pub(crate) mod gradients;
+
 pub(crate) mod layer_weights;
 
 pub(crate) mod embedding_model;

@@ -210,9 +210,11 @@ impl UnitRows<'_> {
                     for number in &mut numbers {
                         *number = chosen[*number as usize];
                     }
-                    features.stage(slices, dataset, &numbers).await?;
+                    let input = tile.input_mut();
+                    features
+                        .bring_tile(slices, dataset, &numbers, input)
+                        .await?;
                     let commands = slices.commands();
-                    features.gather(commands, 0, count, tile.input_mut());
                     let rows = match model {
                         Some(model) => {
                             model.embed(commands, count, tile);

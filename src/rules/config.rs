@@ -91,6 +91,9 @@ pub struct TrainConfig {
     /// Precision in which the run holds its scaled features: `f16` halves their bytes. Training, and scores of raw rows, read what was
     /// stored.
     pub feature_precision: Precision,
+    /// Precision in which a training step keeps the activations of the hidden layers: `f16` halves their bytes. The next layer and the
+    /// backward pass read what was stored. Scores, and the trained head, take none that are rounded.
+    pub activation_precision: Precision,
     /// Widths of the hidden layers, none to six; none is a linear head.
     pub hidden_layers: Vec<usize>,
     /// The parts of the hidden layers.
@@ -167,6 +170,7 @@ impl Default for TrainConfig {
             validation_fraction: 0.2,
             standardize: Standardize::Auto,
             feature_precision: Precision::F32,
+            activation_precision: Precision::F32,
             hidden_layers: vec![256],
             layers: Layers::default(),
             dropout: 0.0,
@@ -547,6 +551,14 @@ impl TrainConfig {
         }
     }
 
+    /// Precision of the hidden activations; a linear head has none.
+    pub(crate) fn precision_of_activations(&self) -> Precision {
+        match self.hidden_layers[..] {
+            [] => Precision::F32,
+            _ => self.activation_precision,
+        }
+    }
+
     /// The settings as JSON that can be looked into.
     pub fn to_value(&self) -> Value {
         // By way of text, here and below: it is read and written elsewhere, and each other way is code for all settings once more.
@@ -574,10 +586,9 @@ fn flatten(path: &str, value: &Value, leaves: &mut Vec<(String, String)>) {
     match value {
         Value::Object(parts) => {
             for (key, part) in parts {
-                let path = if path.is_empty() {
-                    key.clone()
-                } else {
-                    format!("{path}.{key}")
+                let path = match path {
+                    "" => key.clone(),
+                    path => format!("{path}.{key}"),
                 };
                 flatten(&path, part, leaves);
             }
@@ -875,7 +886,7 @@ mod tests {
         for (assignment, part) in [
             (
                 "batchsize=3",
-                "there is no setting `batchsize`: there are `batch_size`, ",
+                "there is no setting `batchsize`: there are `activation_precision`, `batch_size`, ",
             ),
             (
                 "miner.marginn=3",

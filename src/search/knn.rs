@@ -273,7 +273,7 @@ impl<'a> KnnIndex<'a> {
         let forecast = spec.plan(&room, &Rate::default())?;
         let files = ["gather", "knn", "normalize"];
         engine
-            .prepare(kernels::used_of(engine.info(), &files, Precision::F32))
+            .prepare(kernels::used_of(engine.info(), &files, [Precision::F32; 2]))
             .await?;
         let mut workspace = engine.workspace("knn", &forecast.memory, ADVICE).await?;
         Ok(Self {

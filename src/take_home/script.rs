@@ -68,14 +68,12 @@ pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
         ("SCHEDULE", schedule(&config.schedule)),
         ("MEMORY", python(config.memory())),
         ("MEMORY_START", python(config.memory_start_step)),
-        (
-            "MEMORY_IS_HALF",
-            literal(&(config.precision_of_memory() == Precision::F16).into()),
-        ),
+        ("MEMORY_IS_HALF", is_half(config.precision_of_memory())),
         ("SCALING", literal(&scaling)),
+        ("FEATURES_ARE_HALF", is_half(config.feature_precision)),
         (
-            "FEATURES_ARE_HALF",
-            literal(&(config.feature_precision == Precision::F16).into()),
+            "ACTIVATIONS_ARE_HALF",
+            is_half(config.precision_of_activations()),
         ),
         ("CENTER_GRADIENT", literal(&config.center_gradient.into())),
         (
@@ -177,6 +175,11 @@ fn literal(value: &Value) -> String {
         Value::Bool(false) => "False".to_owned(),
         value => value.to_string(),
     }
+}
+
+/// Tells in Python if it is half precision.
+fn is_half(precision: Precision) -> String {
+    literal(&(precision == Precision::F16).into())
 }
 
 /// A comment at the start of a function's body; empty if `None`. Never text from outside.
@@ -484,6 +487,14 @@ mod tests {
                 "MEMORY, MEMORY_START, MEMORY_IS_HALF = 1024, 0, True\n",
             ),
             (&["feature_precision=f16"], "FEATURES_ARE_HALF = True\n"),
+            (
+                &["activation_precision=f16"],
+                "ACTIVATIONS_ARE_HALF = True\n",
+            ),
+            (
+                &["activation_precision=f16", "hidden_layers=[]"],
+                "ACTIVATIONS_ARE_HALF = False\n",
+            ),
             (
                 &["memory_precision=f16", "memory_size=0"],
                 "MEMORY, MEMORY_START, MEMORY_IS_HALF = 0, 0, False\n",

@@ -54,6 +54,8 @@ MEMORY, MEMORY_START, MEMORY_IS_HALF = @MEMORY@, @MEMORY_START@, @MEMORY_IS_HALF
 SCALING = @SCALING@
 # Whether scaled features are rounded to half precision.
 FEATURES_ARE_HALF = @FEATURES_ARE_HALF@
+# Whether training rounds hidden activations to half precision, as the run stored them; the gradient passes the rounding as it is.
+ACTIVATIONS_ARE_HALF = @ACTIVATIONS_ARE_HALF@
 # Whether the mean gradient of a batch is taken off that of each row while there is a memory. PML has no such option.
 CENTER_GRADIENT = @CENTER_GRADIENT@
 FROM_LDA = @FROM_LDA@
@@ -230,6 +232,17 @@ def read(path, labels, features, beside):
     return rows, [str(name) for name in names], beside
 
 
+class Rounded(torch.nn.Module):
+    # They take as much room, with the values that half precision holds.
+    def forward(self, rows):
+        return rows + (rows.half().to(rows.dtype) - rows).detach() if self.training else rows
+
+
+class RoundedLinear(torch.nn.Linear):
+    def forward(self, rows):
+        return Rounded.forward(self, super().forward(rows))
+
+
 class WithSkip(torch.nn.Sequential):
     """Layers, and after them a linear map of the input, which is added to their output."""
 
@@ -241,9 +254,11 @@ class WithSkip(torch.nn.Sequential):
 def layers(inputs):
     widths = [inputs, *HIDDEN]
     # One module, so that the names of the weights stay.
-    activation = lambda: torch.nn.Sequential(torch.nn.@ACTIVATION@(), torch.nn.Dropout(DROPOUT))
+    activation = lambda: torch.nn.Sequential(torch.nn.@ACTIVATION@(), torch.nn.Dropout(DROPOUT), *[Rounded()] * ACTIVATIONS_ARE_HALF)
+    # What is kept of a layer before a norm or GELU is rounded, too.
+    linear = RoundedLinear if ACTIVATIONS_ARE_HALF and (NORM or torch.nn.@ACTIVATION@ is not torch.nn.ReLU) else torch.nn.Linear
     norm = lambda width: [NORM(width)] if NORM else []
-    hidden = [layer for pair in zip(widths, widths[1:]) for layer in (torch.nn.Linear(*pair), *norm(pair[1]), activation())]
+    hidden = [layer for pair in zip(widths, widths[1:]) for layer in (linear(*pair), *norm(pair[1]), activation())]
     model = (WithSkip if SKIP else torch.nn.Sequential)(*hidden, torch.nn.Linear(widths[-1], EMBEDDING))
     if SKIP:
         model.add_module("skip", torch.nn.Linear(inputs, EMBEDDING, bias=False))

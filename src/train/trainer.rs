@@ -43,6 +43,7 @@ use crate::judge::linear::Unfit;
 use crate::kernels;
 use crate::kernels::normalize::Slots;
 use crate::kernels::pair_counts::PAIRS;
+use crate::kernels::stored::Precision;
 use crate::kernels::triplet_margin::STATUS;
 use crate::model::activations::Tile;
 use crate::model::cross_batch_memory::{CrossBatchMemory, MemoryAge};
@@ -194,7 +195,7 @@ impl Trainer {
         setup.sizes = sizes;
         let sizes = &setup.sizes;
         let files = sizes.kernels(&config);
-        let used = kernels::used_of(engine.info(), &files, sizes.least_precision());
+        let used = kernels::used_of(engine.info(), &files, sizes.precisions());
         engine.prepare(used).await?;
         let mut workspace = engine.workspace("training", &plan, sizes.advice()).await?;
         let weights = EmbeddingModel::initial_weights(&sizes.architecture, config.seed);
@@ -420,6 +421,7 @@ impl Trainer {
                 let error = Error::NotFinite {
                     step: self.step + 1,
                     lr: self.config.optimizer.lr(),
+                    halves: self.setup.sizes.activations == Precision::F16,
                 };
                 if reports.is_empty() {
                     return Err(error);

@@ -112,7 +112,7 @@ impl<'a> Case<'a> {
                         &layer,
                         shape,
                         own.clone(),
-                        x,
+                        x.into(),
                         &parameters,
                         &batch,
                         3,

@@ -26,8 +26,8 @@ fn gelu_and_its_slope_are_those_of_the_error_function() {
                 vector(&engine, &vec![0.5f32; count], 4),
             );
             let mut commands = engine.commands();
-            gelu::forward(&mut commands, count, &on, &mut y);
-            gelu::backward(&mut commands, count, &on, &mut dx);
+            gelu::forward(&mut commands, count, (&on).into(), &mut y);
+            gelu::backward(&mut commands, count, (&on).into(), &mut dx);
             engine.submit(commands);
             let expected: Vec<f64> = near.iter().map(|x| reference::gelu(*x)).collect();
             let slopes: Vec<f64> = near

@@ -84,7 +84,7 @@ fn forward_multiplies_adds_the_bias_and_clips() {
             let expected =
                 reference::mlp(&[case.layer], &to_f64(&case.parameters), &to_f64(&case.x));
             let chosen = Input {
-                values: &values,
+                values: (&values).into(),
                 chosen: Some((&numbers, 3)),
             };
             let mut first: Option<Vec<f32>> = None;
@@ -216,7 +216,7 @@ fn weight_gradient_sums_over_rows_and_the_input_gradient_passes_where_a_relu_was
             let (values, numbers) = scattered(&case);
             let (values, numbers) = (vector(&engine, &values, 0), vector(&engine, &numbers, 0));
             let chosen = Input {
-                values: &values,
+                values: (&values).into(),
                 chosen: Some((&numbers, 3)),
             };
             let parameters = vector(&engine, &case.parameters, 0);
@@ -256,7 +256,7 @@ fn weight_gradient_sums_over_rows_and_the_input_gradient_passes_where_a_relu_was
                     &layer,
                     shape,
                     rows,
-                    &x,
+                    (&x).into(),
                     (&dy).into(),
                     &parameters,
                     false,
@@ -321,7 +321,7 @@ fn gradients_of_whole_segments_of_rows_add_up_to_the_same_bits() {
                             &layer,
                             shape,
                             *count,
-                            x,
+                            (&*x).into(),
                             dy,
                             &parameters,
                             onto,
@@ -331,7 +331,7 @@ fn gradients_of_whole_segments_of_rows_add_up_to_the_same_bits() {
                         );
                     } else {
                         let x = Input {
-                            values: &all_x,
+                            values: (&all_x).into(),
                             chosen: Some((&numbers, first)),
                         };
                         weight_gradient(

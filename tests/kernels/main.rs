@@ -1,5 +1,6 @@
 //! Every kernel on both engines against `nearfar::reference`; one module per shader.
 
+mod cast;
 mod chains;
 #[path = "../common/mod.rs"]
 mod common;

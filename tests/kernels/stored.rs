@@ -15,7 +15,7 @@ use super::common::{engines, gpu_in, output, random_rows, read, rng, stored, to_
 use super::select::Case;
 
 /// Values next to every other half of a sweep, and on it, from 2^-26 to 1: ties, values that lie just beside, halves themselves.
-fn sweep() -> Vec<f32> {
+pub(super) fn sweep() -> Vec<f32> {
     let mut values = vec![0.0, 1.0, 2f32.powi(-24), 2f32.powi(-25), 2f32.powi(-14)];
     for exponent in 0..26 {
         for mantissa in [0, 1, 2, 3, 510, 511, 512, 1021, 1022, 1023] {
@@ -31,7 +31,7 @@ fn sweep() -> Vec<f32> {
 }
 
 /// The bits of a unit row's halves, two in a word, by the `half` crate.
-fn halves(values: &[f32]) -> Vec<u32> {
+pub(super) fn halves(values: &[f32]) -> Vec<u32> {
     let half = |value: f32| u32::from(f16::from_f32(value).to_bits());
     let pairs = values.chunks_exact(2);
     pairs.map(|two| half(two[0]) | half(two[1]) << 16).collect()
@@ -212,7 +212,7 @@ fn of(
 }
 
 /// Rows whose components half precision holds.
-fn rounded_rows(seed: u64, rows: usize, columns: usize) -> Vec<f32> {
+pub(super) fn rounded_rows(seed: u64, rows: usize, columns: usize) -> Vec<f32> {
     let rows = random_rows(&mut rng(seed), rows, columns);
     rows.iter()
         .map(|v| f16::from_f32(v / 8.0).to_f32())
@@ -220,7 +220,7 @@ fn rounded_rows(seed: u64, rows: usize, columns: usize) -> Vec<f32> {
 }
 
 /// Fails unless both precisions give the same bits.
-fn compare<T: bytemuck::Pod>(
+pub(super) fn compare<T: bytemuck::Pod>(
     what: &str,
     engine: &Engine,
     rows: &[f32],

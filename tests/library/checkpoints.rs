@@ -28,7 +28,7 @@ const SMALL: [&str; 9] = [
 ];
 
 /// Runs that hold every kind of state at least once.
-const CASES: [(&str, &[&str]); 30] = [
+const CASES: [(&str, &[&str]); 32] = [
     ("ranks with memory", &[]),
     (
         "a memory that begins later, m rows of a class",
@@ -180,6 +180,14 @@ const CASES: [(&str, &[&str]); 30] = [
         ],
     ),
     ("features in half precision", &["feature_precision=f16"]),
+    (
+        "activations in half precision",
+        &["activation_precision=f16", "dropout=0.2"],
+    ),
+    (
+        "linear outputs in half precision",
+        &["activation_precision=f16", "layers.norm=batch-norm"],
+    ),
 ];
 
 fn dataset() -> Rc<Dataset> {

@@ -21,7 +21,7 @@ const LARGE: [&str; 4] = [
 ];
 
 /// A loss of each kind, with and without a memory, and what a hidden layer and the memory may have.
-const CASES: [(&str, &[&str]); 13] = [
+const CASES: [(&str, &[&str]); 15] = [
     ("sizes with a memory", &["matryoshka.dims=[12,6,3]"]),
     (
         "a skip",
@@ -30,6 +30,19 @@ const CASES: [(&str, &[&str]); 13] = [
     ("triplets with a memory", &[]),
     ("a memory in half precision", &["memory_precision=f16"]),
     ("features in half precision", &["feature_precision=f16"]),
+    (
+        "activations in half precision",
+        &["activation_precision=f16", "dropout=0.1"],
+    ),
+    (
+        "linear outputs in half precision",
+        &[
+            "activation_precision=f16",
+            "layers.norm=layer-norm",
+            "layers.activation=gelu",
+            "memory_precision=f16",
+        ],
+    ),
     ("triplets of the batch alone", &["memory_size=0"]),
     ("a memory that begins later", &["memory_start_step=1"]),
     (

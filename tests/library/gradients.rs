@@ -1,11 +1,14 @@
 //! The gradient of the whole model, from the features through layers, unit length, memory, miner and loss, agrees with
 //! central differences of the f64 reference.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::common::{engines, rng, to_f64};
+use half::f16;
 use nearfar::kernels::gemm::Layer;
 use nearfar::kernels::select::Selection;
+use nearfar::kernels::stored::Precision;
 use nearfar::kernels::stride;
 use nearfar::kernels::triplet_loss::Weighing;
 use nearfar::kernels::triplet_margin::{Kind, Rule};
@@ -62,7 +65,7 @@ fn row_losses(
     (loss / active.max(1) as f64, active)
 }
 
-const CASES: [Case; 22] = [
+const CASES: [Case; 26] = [
     Case {
         sets: &["hidden_layers=[]"],
         kind: Kind::Semihard,
@@ -232,7 +235,64 @@ const CASES: [Case; 22] = [
         kind: Kind::Unmined,
         memory: 0,
     },
+    // Hidden activations that are rounded as they are stored.
+    Case {
+        sets: &[
+            "hidden_layers=[7,6,5]",
+            "activation_precision=f16",
+            "miner.name=none",
+        ],
+        kind: Kind::Unmined,
+        memory: 16,
+    },
+    Case {
+        sets: &[
+            "hidden_layers=[16,13]",
+            "activation_precision=f16",
+            "layers.activation=gelu",
+            "dropout=0.4",
+            "miner.name=none",
+        ],
+        kind: Kind::Unmined,
+        memory: 0,
+    },
+    Case {
+        sets: &[
+            "hidden_layers=[16,13]",
+            "activation_precision=f16",
+            "layers.norm=layer-norm",
+            "layers.activation=gelu",
+            "miner.name=none",
+        ],
+        kind: Kind::Unmined,
+        memory: 16,
+    },
+    Case {
+        sets: &[
+            "hidden_layers=[7,6]",
+            "activation_precision=f16",
+            "layers.norm=batch-norm",
+            "layers.skip=true",
+            "miner.name=none",
+        ],
+        kind: Kind::Unmined,
+        memory: 0,
+    },
 ];
+
+/// What rounding to half precision adds to the activations of each place of a pass over rows.
+type Rounding = Vec<Vec<f64>>;
+
+/// Rounds the activations of a place; once that was done, adds what it added then: a gradient passes the rounding as it is.
+fn round(values: &mut [f64], place: usize, rounding: &mut Rounding) {
+    if rounding.len() == place {
+        let added = values.iter().map(|v| f16::from_f64(*v).to_f64() - v);
+        rounding.push(added.collect());
+    }
+    for (value, added) in values.iter_mut().zip(&rounding[place]) {
+        *value += added;
+    }
+}
 
 fn dataset() -> Rc<Dataset> {
     let mut rng = rng(11);
@@ -301,7 +361,12 @@ async fn check(engine: Engine, case: &Case) {
     let gradients = trainer.gradients().await.expect("reads");
 
     let features = to_f64(data.features.in_memory().expect("in memory"));
-    let embed = |rows: &[u32], weights: &[LayerWeights], flat: Option<&[f64]>, step: u64| {
+    let halves = trainer.config().activation_precision == Precision::F16;
+    let embed = |rows: &[u32],
+                 weights: &[LayerWeights],
+                 flat: Option<&[f64]>,
+                 step: u64,
+                 rounding: &mut Rounding| {
         let (layers, own) = flatten(weights);
         let mut rows: Vec<f64> = rows
             .iter()
@@ -311,6 +376,13 @@ async fn check(engine: Engine, case: &Case) {
         let (input, flat) = (rows.clone(), flat.unwrap_or(&own));
         for (i, layer) in layers.iter().enumerate() {
             rows = reference::mlp(std::slice::from_ref(layer), flat, &rows);
+            let is_hidden = i + 1 < layers.len();
+            let plain = weights[i].norm.is_none() && weights[i].activation == Activation::Relu;
+            if halves && is_hidden && !plain {
+                round(&mut rows, 2 * i, rounding);
+            } else if halves && is_hidden {
+                rounding.resize(rounding.len().max(2 * i + 1), Vec::new());
+            }
             if let Some(norm) = &weights[i].norm {
                 let width = layer.outputs;
                 let [gain, shift] = [0, width].map(|at| &flat[layer.end() + at..][..width]);
@@ -322,7 +394,7 @@ async fn check(engine: Engine, case: &Case) {
                     }
                 };
             }
-            if i + 1 < layers.len() {
+            if is_hidden {
                 let activated = |x: f64| match weights[i].activation {
                     Activation::Relu => x.max(0.0),
                     Activation::Gelu => reference::gelu(x),
@@ -336,15 +408,17 @@ async fn check(engine: Engine, case: &Case) {
                 let sums = inputs.flat_map(|x| skip.iter().map(|row| reference::dot(row, x)));
                 rows.iter_mut().zip(sums).for_each(|(y, sum)| *y += sum);
             }
-            let Some(dropped) = trainer.dropped(i, step) else {
-                continue;
-            };
-            for (place, value) in rows.iter_mut().enumerate() {
-                let (row, column) = (place / layer.outputs, place % layer.outputs);
-                let draw = dropped.draw((row * stride(layer.outputs) + column) as u32);
-                let rate = f64::from(dropped.rate);
-                let keeps = f64::from(draw) >= rate * 2f64.powi(32);
-                *value *= if keeps { 1.0 / (1.0 - rate) } else { 0.0 };
+            if let Some(dropped) = trainer.dropped(i, step) {
+                for (place, value) in rows.iter_mut().enumerate() {
+                    let (row, column) = (place / layer.outputs, place % layer.outputs);
+                    let draw = dropped.draw((row * stride(layer.outputs) + column) as u32);
+                    let rate = f64::from(dropped.rate);
+                    let keeps = f64::from(draw) >= rate * 2f64.powi(32);
+                    *value *= if keeps { 1.0 / (1.0 - rate) } else { 0.0 };
+                }
+            }
+            if halves && is_hidden {
+                round(&mut rows, 2 * i + 1, rounding);
             }
         }
         reference::normalize(&rows, 4)
@@ -363,14 +437,16 @@ async fn check(engine: Engine, case: &Case) {
     };
     // The memory: the first batch as it was embedded then, and the second as it is now; both constants.
     let stored = [
-        embed(&first, &before, None, 1),
-        embed(&second, &weights, None, 2),
+        embed(&first, &before, None, 1, &mut Vec::new()),
+        embed(&second, &weights, None, 2, &mut Vec::new()),
     ]
     .concat();
     let stored_tags = [tags(&first, 0), tags(&second, BATCH as u32)].concat();
     let anchor_tags = tags(&second, BATCH as u32);
+    // Noted by the first pass.
+    let rounding: RefCell<Rounding> = RefCell::default();
     let loss = |flat: Option<&[f64]>| {
-        let anchors = embed(&second, &weights, flat, 2);
+        let anchors = embed(&second, &weights, flat, 2, &mut rounding.borrow_mut());
         let (references, tags) = match case.memory {
             0 => (&anchors, &anchor_tags),
             _ => (&stored, &stored_tags),

@@ -121,6 +121,48 @@ fn a_memory_in_half_precision_takes_half_the_bytes_of_its_rows() {
     }
 }
 
+#[test]
+fn activations_in_half_precision_take_half_the_bytes() {
+    for engine in engines() {
+        let kept = |label: &str| {
+            ["train.layer", "train.linear"]
+                .iter()
+                .any(|own| label.starts_with(own))
+        };
+        let held = |precision: &str, layers: &[&str]| {
+            let precision = format!("activation_precision={precision}");
+            let own = [&precision, "steps=3", "batch_size=32"];
+            let (dataset, config) = digits(&[&own[..], layers].concat());
+            let plan = Trainer::plan(&engine.room(), &dataset, &config, &Rate::default());
+            let planned = plan.expect("fits").memory;
+            let planned = planned.buffers().iter().filter(|buffer| kept(buffer.label));
+            let planned: u64 = planned.map(|buffer| buffer.bytes).sum();
+            pollster::block_on(async {
+                let run = Run::new(engine.clone(), dataset, config).await;
+                let mut run = run.expect("fits");
+                run.next(3).await.expect("goes on");
+                let labels = engine.ledger().by_label().into_iter();
+                let live = labels
+                    .filter(|(label, _)| kept(label))
+                    .map(|(_, bytes)| bytes);
+                assert_eq!(live.sum::<u64>(), planned);
+            });
+            planned
+        };
+        for (layers, floats) in [
+            (&["hidden_layers=[]"][..], 0),
+            (&["hidden_layers=[33]"], 36),
+            (&["hidden_layers=[200,120]"], 320),
+            (&["hidden_layers=[33]", "layers.activation=gelu"], 2 * 36),
+            (&["hidden_layers=[20,9]", "layers.norm=batch-norm"], 2 * 32),
+        ] {
+            // Rows are padded to whole vec4s in both precisions.
+            assert_eq!(held("f32", layers), 32 * 4 * floats, "{layers:?}");
+            assert_eq!(held("f16", layers), 32 * 2 * floats, "{layers:?}");
+        }
+    }
+}
+
 /// Random settings of small runs; many of them do not go together.
 fn by_chance(rng: &mut Rng) -> Vec<String> {
     let losses = [
@@ -172,6 +214,7 @@ fn by_chance(rng: &mut Rng) -> Vec<String> {
         ("memory_start_step", &["0", "2"]),
         ("memory_precision", &["f32", "f16"]),
         ("feature_precision", &["f32", "f16"]),
+        ("activation_precision", &["f32", "f16"]),
         (
             "hidden_layers",
             &["[]", "[5]", "[16,9]", "[64]", "[9,8,7,6,9,8]"],

@@ -460,6 +460,13 @@ pub(crate) const MORE: [Knob; 49] = [
         entry: Entry::Choice(&Precision::ALL),
     },
     Knob {
+        key: "activation_precision",
+        label: "Activations' numbers",
+        pml: "",
+        help: "The precision in which a step keeps the outputs of the hidden layers for its backward pass. f16 halves their bytes, and rounds each number by at most 1/2048 of it; sums, gradients and scores stay f32. A head without hidden layers keeps none.",
+        entry: Entry::Choice(&Precision::ALL),
+    },
+    Knob {
         key: "split",
         label: "Split",
         pml: "",

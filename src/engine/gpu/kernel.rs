@@ -45,6 +45,19 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// The same entry point of another text, such as that of rows in half precision.
+    pub(crate) const fn of_text(
+        &self,
+        name: &'static str,
+        source: &'static [&'static str],
+    ) -> Self {
+        Self {
+            name,
+            source,
+            ..*self
+        }
+    }
+
     /// Invocations of a workgroup in this shape.
     pub fn size_in(&self, shape: TileShape) -> u32 {
         match shape {

@@ -162,8 +162,8 @@ impl Trainer {
             "similarities",
             "triplet_loss",
         ];
-        let precision = self.setup.sizes.least_precision();
-        let used = kernels::used_of(self.engine.info(), &files, precision);
+        let precisions = self.setup.sizes.precisions();
+        let used = kernels::used_of(self.engine.info(), &files, precisions);
         self.engine.prepare(used).await?;
         let mut look = scene.buffers(&self.engine).await?;
         let embedded = self.embed_again(&rows).await?;

@@ -21,8 +21,9 @@ use crate::mining::row_pass::BlockSizes;
 use crate::model::activations::{Activations, Tile};
 use crate::model::boundary::Boundary;
 use crate::model::cross_batch_memory::CrossBatchMemory;
-use crate::model::embedding_model::{Embedded, Gradients};
+use crate::model::embedding_model::Embedded;
 use crate::model::features::FeatureStore;
+use crate::model::gradients::Gradients;
 use crate::model::optimizer::{Clipping, HEAD};
 use crate::model::proxies::ProxySpec;
 use crate::model::row_weights::RowWeights;
@@ -301,7 +302,7 @@ impl Sizes {
         plan = self.architecture.plan(plan, MODEL);
         plan = Kept::plan(Truncated::plan(plan, self), self);
         plan = HEAD.plan(plan, parameters, self.held.moments);
-        plan = Activations::plan_hidden(plan, &self.architecture, self.chunk);
+        plan = Activations::plan_hidden(plan, &self.architecture, self.chunk, self.activations);
         plan = Gradients::plan(plan, &self.architecture, self.chunk);
         plan = plan
             .with::<f32>(Purpose::Activations, "train.unit", batch * row)
@@ -342,7 +343,7 @@ impl Sizes {
 impl TrainBuffers {
     pub(super) fn new(workspace: &mut Workspace, sizes: &Sizes) -> Self {
         Self {
-            hidden: Activations::of_hidden(workspace, &sizes.architecture),
+            hidden: Activations::of_hidden(workspace, &sizes.architecture, sizes.activations),
             gradients: Gradients::new(workspace, &sizes.architecture),
             embedded: Embedded {
                 unit: workspace.take("train.unit"),

@@ -43,6 +43,8 @@ pub(super) struct Sizes {
     /// Precision of the memory's rows, and of the features.
     pub(super) precision: Precision,
     pub(super) features: Precision,
+    /// Precision of the hidden activations.
+    pub(super) activations: Precision,
     /// Blocks of anchors in steps with the memory, and in steps with the batch alone; `None` if a run has no such step.
     pub(super) with_memory: Option<Blocks>,
     pub(super) alone: Option<Blocks>,
@@ -119,6 +121,7 @@ impl Sizes {
             }
         }
         let others = [
+            ("cast", self.activations == Precision::F16),
             ("draw", config.miner.draws()),
             ("dropout", config.dropout > 0.0),
             ("row_weights", config.miner_weights),
@@ -168,8 +171,7 @@ impl Sizes {
         let alone = config.memory() == 0 || config.memory_start_step > 0;
         let [alone, alone_if_scarce] =
             [false, true].map(|scarce| alone.then(|| blocks(own_references, true, scarce)));
-        let work = RowWork::of(&rule);
-        let mut all = with_memory.iter().chain(&alone);
+        let (work, mut all) = (RowWork::of(&rule), with_memory.iter().chain(&alone));
         all.try_for_each(|blocks| work.check_draws(blocks.positives))?;
         Ok(Self {
             architecture,
@@ -178,6 +180,7 @@ impl Sizes {
             memory,
             precision: config.precision_of_memory(),
             features: config.feature_precision,
+            activations: config.precision_of_activations(),
             with_memory,
             alone,
             alone_if_scarce,
@@ -199,11 +202,21 @@ impl Sizes {
         })
     }
 
-    /// Half precision if anything is stored in it.
-    pub(super) fn least_precision(&self) -> Precision {
-        match (self.precision, self.features) {
+    /// Half precision if any rows are stored in it, and the precision of the hidden activations.
+    pub(super) fn precisions(&self) -> [Precision; 2] {
+        let rows = match (self.precision, self.features) {
             (Precision::F32, Precision::F32) => Precision::F32,
             _ => Precision::F16,
+        };
+        [rows, self.activations]
+    }
+
+    /// The most dispatches of a step that bring hidden activations to half precision.
+    pub(super) fn casts(&self) -> u32 {
+        let layers = self.architecture.hidden().len() as u32;
+        match self.activations {
+            Precision::F32 => 0,
+            Precision::F16 => layers * (1 + u32::from(self.architecture.keeps_linear())),
         }
     }
 

@@ -77,7 +77,7 @@ impl Trainer {
                 drawn.slots,
                 &mut train.embedded,
                 &mut self.memory.bank,
-                &mut train.gradients.status,
+                &mut train.gradients,
             );
             if rows.start > 0 {
                 let forward = self.setup.sizes.forward_operations();
@@ -92,7 +92,8 @@ impl Trainer {
 
     /// Upper bound of the dispatches of a step outside of mining.
     fn step_dispatches(&self) -> u32 {
-        STEP_DISPATCHES + self.setup.sizes.architecture.dispatches()
+        let sizes = &self.setup.sizes;
+        STEP_DISPATCHES + sizes.architecture.dispatches() + sizes.casts()
     }
 
     /// Features are brought to the engine chunk by chunk, not batch by batch.
@@ -255,6 +256,7 @@ impl Trainer {
                     &rows,
                     self.features.batch(first),
                     &mut self.train.hidden,
+                    &mut self.train.gradients,
                 );
             }
             let train = &mut self.train;

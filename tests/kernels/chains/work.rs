@@ -13,8 +13,8 @@ use nearfar::kernels::triplet_loss::{self, Weighing};
 use nearfar::kernels::triplet_margin::{self, Kind, Rule};
 use nearfar::kernels::triplets::{self, Band, Batch, CELL};
 use nearfar::kernels::{
-    drift, dropout, embed, gather, gelu, knn, norm, optimizer, pair_counts, pair_gradient, peaks,
-    row_weights, similarities, truncate,
+    cast, drift, dropout, embed, gather, gelu, knn, norm, optimizer, pair_counts, pair_gradient,
+    peaks, row_weights, similarities, truncate,
 };
 use nearfar::{Activation, Commands, DeviceVec, Distance, Engine};
 
@@ -123,72 +123,58 @@ impl Work<'_> {
             256,
             &mut y,
         );
-        gelu::forward(commands, rows * 256, &x, &mut y);
-        gelu::backward(commands, rows * 256, &x, &mut y);
-        for norm in [Norm::LayerNorm, Norm::BatchNorm] {
-            let norm = NormLayer {
-                norm,
-                width: 256,
-                stride: 256,
-                gain: 0,
-                running: 0,
-                activation: Activation::Gelu,
-            };
-            let (moments, g) = (Some(&mut mean), &mut gradients);
-            norm::forward(commands, &norm, rows, &x, &parameters, moments, &mut y);
-            norm::forward(commands, &norm, rows, &x, &parameters, None, &mut y);
-            let s = &mut status;
-            norm::backward(
-                commands,
-                &norm,
-                rows,
-                false,
-                &x,
-                &parameters,
-                &norms,
-                &mut y,
-                g,
-                s,
-            );
-            norm::follow(commands, &norm, rows, &norms, s, &mut mean);
+        for x in [Stored::F32(&x), Stored::F16(&halves)] {
+            gelu::forward(commands, rows * 256, x, &mut y);
+            gelu::backward(commands, rows * 256, x, &mut y);
+            for norm in [Norm::LayerNorm, Norm::BatchNorm] {
+                let norm = NormLayer {
+                    norm,
+                    width: 256,
+                    stride: 256,
+                    gain: 0,
+                    running: 0,
+                    activation: Activation::Gelu,
+                };
+                let (moments, g) = (Some(&mut mean), &mut gradients);
+                norm::forward(commands, &norm, rows, x, &parameters, moments, &mut y);
+                norm::forward(commands, &norm, rows, x, &parameters, None, &mut y);
+                let (p, s, y) = (&parameters, &mut status, &mut y);
+                norm::backward(commands, &norm, rows, false, x, p, &norms, y, g, s);
+                norm::follow(commands, &norm, rows, &norms, s, &mut mean);
+            }
         }
+        let mut cast_to = self.buffer();
+        let commands = &mut self.commands;
+        cast::cast(commands, rows * 256, &x, &mut cast_to, &mut status);
         for shape in Shape::ALL {
             let input = Input {
-                values: &x,
+                values: (&x).into(),
                 chosen: Some((&chosen, 0)),
             };
-            gemm::forward(commands, &hidden, shape, rows, input, &parameters, &mut y);
             let (dy, s) = (&mut gradients, &mut status);
             let whole = || OutputGradient::from(&parameters);
             gemm::weight_gradient(commands, &hidden, shape, rows, input, whole(), false, dy, s);
-            gemm::backward(
-                commands,
-                &last,
-                shape,
-                rows,
-                &x,
-                whole(),
-                &parameters,
-                false,
-                dy,
-                s,
-                &mut dx,
-            );
-            embed::embed_and_store(
-                commands,
-                &last,
-                shape,
-                0..rows,
-                &x,
-                &parameters,
-                &batch,
-                0,
-                slots,
-                &mut y,
-                &mut norms,
-                &mut bank,
-                s,
-            );
+            for x in [Stored::F32(&x), Stored::F16(&halves)] {
+                let (p, input) = (&parameters, Input { values: x, ..input });
+                gemm::forward(commands, &hidden, shape, rows, input, p, &mut y);
+                let (w, dx) = (whole(), &mut dx);
+                gemm::backward(commands, &last, shape, rows, x, w, p, false, dy, s, dx);
+                embed::embed_and_store(
+                    commands,
+                    &last,
+                    shape,
+                    0..rows,
+                    x,
+                    p,
+                    &batch,
+                    0,
+                    slots,
+                    &mut y,
+                    &mut norms,
+                    &mut bank,
+                    s,
+                );
+            }
         }
         normalize::normalize(commands, rows, STRIDE, &x, 0, &mut y);
         normalize::in_place(commands, rows, STRIDE, 0, &mut y);
