@@ -505,6 +505,7 @@ fn print(report: &RunReport) -> Result<()> {
         line("test", &scores.test);
         line("test, own group too", &scores.test_own_group);
         line("test, without copies", &scores.test_without_copies);
+        line("test, f32 rows", &scores.test_unrounded);
         if let Some([low, high]) = scores.test.and_then(|test| test.interval) {
             print_line(format_args!(
                 "with other groups, precision@1 of the test is between {low:.3} and {high:.3} in 95 of 100 cases"
@@ -534,8 +535,9 @@ fn print(report: &RunReport) -> Result<()> {
         Bytes(report.memory.budget_bytes),
         report.elapsed_ms / 1e3
     ));
-    if let Some(verdict) = &report.verdict {
-        print_line(verdict);
+    for [setting, said] in report.halved() {
+        print_line(format_args!("{setting}: {said}"));
     }
+    report.verdict.iter().for_each(print_line);
     Ok(())
 }

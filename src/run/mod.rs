@@ -359,6 +359,7 @@ impl Run {
             test_own_group: self.trainer.score_own_group(Side::Test).await?,
             test_without_copies: self.trainer.score_without(&self.copies, Side::Test).await?,
             test_over_classes: test.as_ref().map(|trial| trial.head.over_classes),
+            test_unrounded: self.trainer.score_unrounded(Side::Test).await?,
         });
         if let (Some(Baseline { raw, linear, .. }), Some(trial)) = (&mut self.baseline, &test) {
             raw.test = Some(metrics(&trial.raw));

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::history::Thinned;
 use super::{BestStep, Run};
-use crate::base::ledger::MemoryLedger;
+use crate::base::ledger::{Bytes, MemoryLedger};
 use crate::base::order;
 use crate::data::{ColumnRole, LeftOut, Marks, Missing};
 use crate::judge::verdict::Compared;
@@ -41,6 +41,18 @@ pub struct MemoryReport {
     pub budget_bytes: u64,
     /// Bytes in use, by purpose.
     pub by_purpose: BTreeMap<String, u64>,
+    /// What a run holds in half precision, by the setting that asks for it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub halved: BTreeMap<String, Halved>,
+}
+
+/// Bytes of what is held in half precision.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Halved {
+    /// Bytes in use.
+    pub bytes: u64,
+    /// Bytes of the same in single precision.
+    pub f32_bytes: u64,
 }
 
 /// Description of the data.
@@ -152,14 +164,44 @@ impl MemoryReport {
             by_purpose: order::map_of(
                 named.map(|(purpose, bytes)| (purpose.name().to_owned(), bytes)),
             ),
+            halved: BTreeMap::new(),
         }
     }
 }
 
+impl RunReport {
+    /// What the run holds in half precision, each with the bytes that it saves and what is known of the score that it costs.
+    pub fn halved(&self) -> Vec<[String; 2]> {
+        let scores = self.r#final.unwrap_or_default();
+        let line = |(setting, held): (&String, &Halved)| {
+            let cost = match (&setting[..], scores.test, scores.test_unrounded) {
+                ("feature_precision", Some(test), Some(unrounded)) => format!(
+                    "precision@1 of the test rows is {:.3}, and {:.3} with features in f32",
+                    test.precision_at_1, unrounded.precision_at_1
+                ),
+                _ => format!("{IS_TOLD_BY} `--grid {setting}=f32,f16 --seeds 5`"),
+            };
+            let [held, floats] = [held.bytes, held.f32_bytes].map(Bytes);
+            let name = format!("{setting} f16");
+            [name, format!("{held} in place of {floats}; {cost}")]
+        };
+        self.memory.halved.iter().map(line).collect()
+    }
+}
+
+/// The way to the score that half precision costs where it changes the training itself.
+const IS_TOLD_BY: &str = "its cost in scores, below 0.01 of precision@1 where it was measured (docs/measured.md), is told by `nearfar compare` \
+     with";
+
 impl Run {
     /// Memory use of the run.
     pub fn memory(&self) -> MemoryReport {
-        MemoryReport::new(self.trainer.engine().ledger())
+        let of = |[bytes, f32_bytes]: [u64; 2]| Halved { bytes, f32_bytes };
+        let halved = self.trainer.halved();
+        MemoryReport {
+            halved: order::map_of(halved.map(|(setting, held)| (setting.to_owned(), of(held)))),
+            ..MemoryReport::new(self.trainer.engine().ledger())
+        }
     }
 
     /// Description of the data.

@@ -111,6 +111,7 @@ pub(super) fn scores(scores: &Scores) -> Result<(), Fault> {
         test_own_group,
         test_without_copies,
         test_over_classes,
+        test_unrounded,
     } = scores;
     let all = [
         train,
@@ -119,6 +120,7 @@ pub(super) fn scores(scores: &Scores) -> Result<(), Fault> {
         test_own_group,
         test_without_copies,
         test_over_classes,
+        test_unrounded,
     ];
     all.into_iter().flatten().try_for_each(metrics)
 }

@@ -163,6 +163,9 @@ pub struct Scores {
     /// Mean over the classes of the test side of each class's mean: every class counts alike, however many rows it has.
     #[serde(default)]
     pub test_over_classes: Option<Metrics>,
+    /// Test side with features in single precision, if the run holds them in half precision: `test` is of what was stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test_unrounded: Option<Metrics>,
 }
 
 /// Scores of one query: two maps are compared by these over the same queries.

@@ -88,6 +88,7 @@ pub(super) fn scores(report: &RunReport) -> Vec<ScoreLine> {
             "head, test rows, mean over classes",
             scores.test_over_classes,
         );
+        add("head, test rows, features in f32", scores.test_unrounded);
         add("head, validation rows", scores.validation);
         add("head, as many training rows", scores.train);
     }
@@ -171,7 +172,8 @@ fn device(report: &RunReport) -> Vec<[String; 2]> {
         ),
         ("Nearfar", version.to_owned()),
     ];
-    rows.map(|(name, value)| [name.to_owned(), value]).into()
+    let rows = rows.map(|(name, value)| [name.to_owned(), value]);
+    rows.into_iter().chain(report.halved()).collect()
 }
 
 /// The step whose head it is, if it was chosen by `early_stop`.

@@ -356,6 +356,86 @@ fn features_in_half_precision_train_and_score_as_those_that_were_rounded_before(
 }
 
 #[test]
+fn a_run_in_half_precision_says_what_it_saves_and_what_its_head_scores_on_features_in_f32() {
+    // Halves of about 2,000 lie one apart.
+    let values = (0..600 * 7).map(|i| 2000.0 + (i as f32 * 0.7).sin() * 3.0);
+    let dataset = Dataset::new(Labelled {
+        name: "waves".to_owned(),
+        values: values.collect(),
+        dim: 7,
+        labels: (0..600).map(|i| (i / 3 % 9).to_string()).collect(),
+        ..Labelled::default()
+    });
+    let dataset = Rc::new(dataset.expect("several classes"));
+    let small = [
+        "steps=8",
+        "standardize=false",
+        "hidden_layers=[9]",
+        "batch_size=20",
+        "memory_size=64",
+        "embedding_size=6",
+    ];
+    let halves = ["memory", "feature", "activation"].map(|what| format!("{what}_precision=f16"));
+    let halves: Vec<&str> = halves.iter().map(String::as_str).collect();
+    for engine in engines() {
+        let (report, weights) = pollster::block_on(async {
+            let config = config(&dataset, &[&small[..], &halves].concat());
+            let run = Run::new(engine.clone(), Rc::clone(&dataset), config).await;
+            let mut run = run.expect("fits");
+            while !run.is_finished() {
+                run.next(u64::MAX).await.expect("goes on");
+            }
+            let weights = run.trainer().weights().await.expect("reads");
+            (run.report(), weights)
+        });
+        let held = |setting: &str| {
+            let held = &report.memory.halved[setting];
+            (held.bytes, held.f32_bytes)
+        };
+        // Rows of 7 features, 9 outputs and 6 numbers are 8, 12 and 8 with their padding.
+        assert_eq!(held("memory_precision"), (64 * 8 * 2, 64 * 8 * 4));
+        assert_eq!(held("activation_precision"), (20 * 12 * 2, 20 * 12 * 4));
+        // With the floats of the batch that goes through the head.
+        let features = (600 * 8 * 2 + 20 * 8 * 4, 600 * 8 * 4);
+        assert_eq!(held("feature_precision"), features);
+        let scores = report.r#final.expect("is over");
+        let (rounded, exact) = (scores.test.expect("some"), scores.test_unrounded);
+        let exact = exact.expect("scored on both");
+        let by_floats = pollster::block_on(async {
+            let config = config(&dataset, &small);
+            let trainer = Trainer::new(engine.clone(), Rc::clone(&dataset), config).await;
+            let mut trainer = trainer.expect("fits");
+            trainer.set_weights(&weights).await.expect("takes them");
+            let scored = trainer.score_fully(Side::Test, &[], |_, _| {}).await;
+            scored.expect("scores").expect("some").metrics
+        });
+        assert_eq!(exact.queries, by_floats.queries);
+        assert_eq!(exact.precision_at_1, by_floats.precision_at_1);
+        assert_ne!(exact.precision_at_1, rounded.precision_at_1);
+        let said = report.halved();
+        let [activations, features, _] = &said[..] else {
+            panic!("{said:?}")
+        };
+        assert_eq!(
+            *activations,
+            [
+                "activation_precision f16",
+                "480 B in place of 960 B; its cost in scores, below 0.01 of precision@1 where it was measured (docs/measured.md), is \
+                 told by `nearfar compare` with `--grid activation_precision=f32,f16 --seeds 5`"
+            ]
+        );
+        let told = format!(
+            "precision@1 of the test rows is {:.3}, and {:.3} with features in f32",
+            rounded.precision_at_1, exact.precision_at_1
+        );
+        assert!(features[1].ends_with(&told), "{features:?}");
+    }
+    let report = run(open(EngineKind::Cpu, 256 << 20), "digits", 0, &["steps=1"]);
+    assert!(report.memory.halved.is_empty() && report.halved().is_empty());
+    assert_eq!(report.r#final.expect("is over").test_unrounded, None);
+}
+
+#[test]
 fn slices_of_any_length_change_no_byte() {
     for engine in
         [EngineKind::Gpu, EngineKind::Cpu].map(|kind| (open(kind, 64 << 20), open(kind, 64 << 20)))
@@ -620,6 +700,35 @@ fn a_loss_that_is_not_finite_stops_with_its_step_and_keeps_the_weights() {
 }
 
 #[test]
+fn an_activation_that_half_precision_does_not_hold_ends_the_run_with_the_setting_that_helps() {
+    for engine in engines() {
+        let dataset = Dataset::new(Labelled {
+            name: "large".to_owned(),
+            values: (0..120 * 4).map(|i| (i as f32).sin() * 1e6).collect(),
+            dim: 4,
+            labels: (0..120).map(|i| (i % 3).to_string()).collect(),
+            ..Labelled::default()
+        });
+        let dataset = Rc::new(dataset.expect("several classes"));
+        let sets = ["standardize=false", "hidden_layers=[8]", "batch_size=16"];
+        let step = |precision: &str| {
+            let config = config(&dataset, &[&sets[..], &[precision]].concat());
+            pollster::block_on(async {
+                let trainer = Trainer::new(engine.clone(), Rc::clone(&dataset), config).await;
+                trainer.expect("fits").advance(1).await
+            })
+        };
+        assert_eq!(step("activation_precision=f32").expect("steps").len(), 1);
+        let error = step("activation_precision=f16").expect_err("overflows");
+        assert_eq!(
+            error.to_string(),
+            "step 1: an embedding or a gradient is not finite, or a hidden activation is above 65504, the most that half precision \
+             holds: lower `optimizer.lr` (now 0.001) or scale the features, or set activation_precision to f32"
+        );
+    }
+}
+
+#[test]
 fn the_default_step_takes_ten_dispatches() {
     let dataset = Rc::new(Dataset::sample("many-classes", 0).expect("is there"));
     let config = dataset.default_config();
@@ -842,6 +951,14 @@ fn what_goes_by_rows_gives_the_same_bytes_twice_and_one_loss_on_both_engines() {
         &["hidden_layers=[48,24]", "layers.activation=gelu"],
         &["hidden_layers=[48,24]", "layers.norm=layer-norm"],
         &["hidden_layers=[48,24]", "layers.skip=true"],
+        &["hidden_layers=[48,24]", "activation_precision=f16"],
+        &[
+            "hidden_layers=[48,24]",
+            "activation_precision=f16",
+            "layers.activation=gelu",
+            "layers.norm=layer-norm",
+            "dropout=0.1",
+        ],
         &["embedding_size=16", "matryoshka.dims=[16,8,5]"],
         &[
             "embedding_size=16",
@@ -887,7 +1004,9 @@ fn what_goes_by_rows_gives_the_same_bytes_twice_and_one_loss_on_both_engines() {
             let [gpu, cpu] = steps();
             assert!(steps() == [gpu.clone(), cpu.clone()], "{sets:?}");
             for (gpu, cpu) in gpu.0.iter().zip(&cpu.0) {
-                let most = 1e-4 * gpu.max(1.0);
+                // An activation that is next to the middle of two halves may become either.
+                let rounded = sets.contains(&"activation_precision=f16");
+                let most = if rounded { 1e-3 } else { 1e-4 } * gpu.max(1.0);
                 assert!((gpu - cpu).abs() < most, "{sets:?}: {gpu} {cpu}");
             }
             assert!(gpu.0.iter().any(|loss| *loss > 0.01), "{sets:?}: {gpu:?}");

@@ -12,6 +12,7 @@ use crate::base::forecast::{Forecast, MiningMethod, Rate};
 use crate::base::plan::{MemoryPlan, Room};
 use crate::data::{Dataset, Labelled, Side, Sides};
 use crate::engine::Engine;
+use crate::kernels::stored::Precision;
 use crate::model::proxies::MOST_PROXIES;
 use crate::rules::config::TrainConfig;
 use crate::rules::pml_step::PmlStep;
@@ -176,12 +177,14 @@ impl Trainer {
         let (watched, judged) = (config.evaluate_queries, config.test_queries);
         let (validation, test) = (&setup.sides.validation, &setup.sides.test);
         let evaluations = steps.div_ceil(every);
+        // Once more by features in single precision.
+        let unrounded = u64::from(sizes.features == Precision::F16);
         let scored = match part {
             // The head at each evaluation, and the two baselines once.
             Part::Run => vec![
                 (Side::Train, &setup.probe, watched, evaluations + 1),
                 (Side::Validation, &setup.watched, watched, evaluations + 3),
-                (Side::Test, test, judged, 3),
+                (Side::Test, test, judged, 3 + unrounded),
             ],
             Part::Training => vec![(Side::Validation, validation, judged, 1)],
             Part::Baselines => vec![(Side::Validation, validation, judged, 2)],

@@ -10,6 +10,7 @@ use crate::base::working::Task;
 use crate::data::Side;
 use crate::engine::pace::{Fetch, Slices};
 use crate::judge::diagnostics::{self, Diagnostics};
+use crate::kernels::stored::Precision;
 use crate::kernels::{optimizer, stride};
 use crate::model::embeddings::Embeddings;
 use crate::model::unit_rows::UnitRows;
@@ -296,6 +297,25 @@ impl Trainer {
             .await?;
         let retrieval = sum.and_then(|sum| sum.finish(&|_| String::new()));
         Ok(retrieval.map(|retrieval| retrieval.metrics))
+    }
+
+    /// Means of the head's scores over the queries of [`Trainer::score_each`], by features in single precision; `None` if those are
+    /// what the run holds.
+    ///
+    /// # Errors
+    /// As [`Trainer::evaluate`].
+    pub(crate) async fn score_unrounded(&mut self, side: Side) -> Result<Option<Metrics>> {
+        if self.setup.sizes.features == Precision::F32 {
+            return Ok(None);
+        }
+        let (rows, queries) = self.all_and_queries(side, self.config.test_queries);
+        let what = format!("{}, features in f32", Encoder::Head.scoring(side));
+        self.features.unrounded = true;
+        let scored = self
+            .score_queries(&what, Encoder::Head, &rows, &queries)
+            .await;
+        self.features.unrounded = false;
+        scored
     }
 
     /// Means of the head's scores over the queries that are not in `copies`, ascending; `None` if no query is in `copies`.
