@@ -26,7 +26,7 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
     };
     let select = NodeRef::<Select>::new();
     hold(select, sample, state);
-    let dropping = move || state.dropping.get();
+    let dropping = move || state.brought.held_over.get();
     // Changes with the run, not with its steps.
     let run = Memo::new(move |_| state.curves.read().data.clone());
     view! {
@@ -51,7 +51,10 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
                     type="file" multiple=true accept=accepted() data-testid="dataset-file" on:change=move |event| take_files(&event, session)
                 />
             </label>
-            <p class="summary"><Term term=terms::FILES/></p>
+            <p class="summary">
+                <Term term=terms::FILES/> " "
+                <button class="link" data-testid="only-pictures" on:click=move |_| state.brought.pictures.set(Some(String::new()))>"Only pictures?"</button>
+            </p>
             // `reopen.js` shows it if files can be opened again.
             <button id="reopen" class="link" hidden=true></button>
             <p class="summary" data-testid="dataset-summary">
@@ -304,7 +307,7 @@ fn NamedBy(state: State, session: Session) -> impl IntoView {
 
 /// Opens files that are dropped anywhere on the page, also over a dialog: the browser would leave the page for them.
 pub(crate) fn take_drops(session: Session) {
-    let dropping = session.state.dropping;
+    let dropping = session.state.brought.held_over;
     window_event_listener(leptos::ev::dragover, move |event: DragEvent| {
         event.prevent_default();
         dropping.set(true);
@@ -325,7 +328,8 @@ pub(crate) fn take_drops(session: Session) {
         if let Some(folder) = folder(&dropped) {
             session.state.error.set(None);
             session.state.say(format!(
-                "{folder} is a folder, and folders cannot be read: drop the files in it"
+                "{folder} is a folder, and folders cannot be read: drop the files in it. Of pictures make vectors first, as \
+                 \"Only pictures?\" says"
             ));
         } else if !files.is_empty() {
             session.choose_files(files);
