@@ -245,3 +245,24 @@ test("training rows have a thin line beside validation, and the step whose head 
     await page.screenshot("train-line-light");
   });
 });
+
+test("where validation rows are few, the chart and the data say among which others they are searched", async () => {
+  const told = async (page) => {
+    await page.find("scored-among").focus();
+    return page.page.locator(".meaning").innerText();
+  };
+  await on("?engine=cpu#data=digits&steps=20", {}, async (page) => {
+    await page.click("run");
+    await page.status(/^Done/);
+    const data = page.page.getByRole("region", { name: "Data", exact: true });
+    const [, train, among] = (await data.innerText()).match(/trains on (\d+) rows\. \d+ validation rows are scored while it goes on \(they are few, so each looks for its nearest rows among (\d+) training rows too\), \d+ test rows once/);
+    assert.equal(among, train);
+    assert.match(await told(page), new RegExp(`^Rows that are never trained on\\..* Here they are few, so each looks for its nearest rows among ${train} training rows too\\.$`));
+  });
+  // Of classes that never train, rows are compared with each other alone.
+  await on("?engine=cpu#data=mirrored&steps=20", {}, async (page) => {
+    await page.click("run");
+    await page.status(/^Done/);
+    assert.match(await told(page), /^Rows that are never trained on\..* while training goes on\.$/);
+  });
+});

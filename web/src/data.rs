@@ -372,10 +372,11 @@ fn split(data: &DataReport, test_queries: usize) -> impl IntoView + use<> {
         let asked = grouped(test_queries as u64);
         format!(" {asked} of those are scored, drawn by the seed, each against all of them.")
     });
+    let among = terms::among_training(data.validation_among_train);
     (data.train > 0).then(|| {
         view! {
             "This run trains on " {train} " rows. " {validation} " " <Term term=terms::VALIDATION name="validation rows"/>
-            " are scored while it goes on, " {test} " " <Term term=terms::TEST name="test rows"/> " once, at the end." {asked}
+            " are scored while it goes on" {among.map(|among| format!(" ({among})"))} ", " {test} " " <Term term=terms::TEST name="test rows"/> " once, at the end." {asked}
         }
     })
 }
