@@ -56,6 +56,7 @@ test("the similarities of a step are drawn and said, and the age of the memory's
       assert.equal(Number(said[1]), last);
       assert.ok(Math.abs(said[2] - said[5] - 0.2) < 0.011, "the band is as wide as the miner's margin");
       assert.ok((await page.drawn("chart-similarities")) > 100);
+      await page.tab("Memory");
       assert.match(await page.text("memory-age"), /^Memory rows are 15\.5 steps old on average, 31 at most\.$/);
       await page.click("reset");
       await page.status(/^Ready/);
@@ -80,6 +81,7 @@ test("another loss is chosen and set, trains, and its plot counts pairs", async 
 
 test("steps are looked at closer by a drag, a wheel or their numbers, in all plots at once; a double click shows all", async () => {
   await on("?engine=cpu#data=digits&steps=60&standardize=false", {}, async (page) => {
+    await page.tab("Memory");
     await page.click("run");
     await page.status(/^Done/);
     const { mouse, keyboard } = page.page;
