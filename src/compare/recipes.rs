@@ -279,6 +279,20 @@ mod tests {
     }
 
     #[test]
+    fn the_settings_that_suit_data_are_those_of_its_recipe_alone() {
+        for (classes, dim) in [(3, 256), (10, 24), (10, 256), (100, 256)] {
+            let shape = Shape::of(classes, dim);
+            let suited = shape.over(TrainConfig::default(), 10_000);
+            let gives = |recipe: &&Recipe| {
+                let config = recipe.apply(suited.clone(), 10_000, classes);
+                config.is_ok_and(|config| config == suited)
+            };
+            let found: Vec<_> = Recipe::ALL.iter().filter(gives).collect();
+            assert_eq!(found, [Recipe::proposed("", shape)], "{classes}, {dim}");
+        }
+    }
+
+    #[test]
     fn few_classes_have_more_rows_of_each_in_a_batch() {
         let recipe = Recipe::named("class-sampler-triplet").expect("is there");
         let sampler = |batch: &str, classes: usize| {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::contest::Contest;
 use super::rungs::{self, Rung};
 use super::search::Search;
 use super::{CompareProgress, Comparison, Job};
@@ -60,6 +61,40 @@ fn run_ms([start, step]: [f64; 2], steps: u64) -> f64 {
     start + step * steps as f64
 }
 
+impl Contest {
+    /// Predicted milliseconds of rungs from one on, which these entries enter, with `scale` times their steps and `seeds` in the last.
+    fn rungs_ms(
+        &self,
+        search: &Search,
+        first: usize,
+        going: &[usize],
+        scale: f64,
+        seeds: usize,
+    ) -> f64 {
+        let last = self.rungs.len() - 1;
+        let rungs = self.rungs.iter().enumerate().skip(first);
+        let ms = rungs.map(|(at, rung)| {
+            let share = base_share(at, last) * scale;
+            let of_entry = |entry: &usize| {
+                let full = self.entries[*entry].config.steps;
+                run_ms(search.costs[*entry], rungs::steps(full, share))
+            };
+            let all: f64 = going.iter().map(of_entry).sum();
+            // Which entries go on is not known: as costly ones as there are on average.
+            let part = rung.entries.min(going.len()) as f64 / going.len().max(1) as f64;
+            all * part * if at == last { seeds as f64 } else { 1.0 }
+        });
+        ms.sum()
+    }
+
+    /// Seconds that a search needs, as predicted, to train its last entries in full with so many seeds; `None` if it is no search.
+    pub fn seconds_for(&self, seeds: usize) -> Option<u64> {
+        let all: Vec<usize> = (0..self.entries.len()).collect();
+        let ms = self.rungs_ms(self.search.as_ref()?, 0, &all, 1.0, seeds);
+        Some((SLOWER / PLANNED * ms / 1e3).ceil() as u64)
+    }
+}
+
 impl Comparison {
     fn search(&self) -> Option<&Search> {
         self.contest.search.as_ref()
@@ -91,21 +126,9 @@ impl Comparison {
     /// Milliseconds of rungs from the current one on, with `scale` times their steps and `seeds` in the last.
     fn rungs_ms(&self, search: &Search, scale: f64, seeds: usize) -> f64 {
         let going = (2..self.rows.len()).filter(|row| self.rows[*row].goes_on());
-        let going: Vec<usize> = going.collect();
-        let last = self.contest.rungs.len() - 1;
-        let rungs = self.contest.rungs.iter().enumerate().skip(self.rung);
-        let ms = rungs.map(|(at, rung)| {
-            let share = base_share(at, last) * scale;
-            let of_row = |row: &usize| {
-                let full = self.contest.entries[row - 2].config.steps;
-                run_ms(search.costs[row - 2], rungs::steps(full, share))
-            };
-            let all: f64 = going.iter().map(of_row).sum();
-            // Which entries go on is not known: as costly ones as there are on average.
-            let part = rung.entries.min(going.len()) as f64 / going.len().max(1) as f64;
-            all * part * if at == last { seeds as f64 } else { 1.0 }
-        });
-        ms.sum()
+        let going: Vec<usize> = going.map(|row| row - 2).collect();
+        self.contest
+            .rungs_ms(search, self.rung, &going, scale, seeds)
     }
 
     /// Sizes the rungs that are left so that they end in time, and the runs of the current one with them.

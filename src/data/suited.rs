@@ -52,6 +52,8 @@ impl Shape {
                 "memory_size=0",
                 "batch_size=128",
                 "sampler=shuffled",
+                "hidden_layers=[256]",
+                "embedding_size=64",
             ],
             Self::FewClassesOfManyFeatures => &[
                 "loss.name=sup-con",

@@ -72,6 +72,9 @@ pub struct DataReport {
     pub validation: usize,
     /// Test rows, which are scored at the end.
     pub test: usize,
+    /// Training rows that validation rows are ranked among too; 0 if these are enough by themselves, or if their classes never train.
+    #[serde(default)]
+    pub validation_among_train: usize,
     /// Notes on decisions while reading, and on the scale of the features.
     pub notes: Vec<String>,
     /// Every feature was scaled to mean 0 and spread 1.
@@ -215,6 +218,7 @@ impl Run {
             train: sides.train.len(),
             validation: sides.validation.len(),
             test: sides.test.len(),
+            validation_among_train: self.trainer.validation_among_train(),
             notes: dataset
                 .notes
                 .iter()

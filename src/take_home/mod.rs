@@ -223,7 +223,7 @@ impl Piece {
             Self::Settings => {
                 "The settings, to repeat the run with `nearfar train --config` (JSON)"
             }
-            Self::Link => "The settings as they stand in the page's link, behind #",
+            Self::Link => "These settings as the end of a link: put it after the page's address",
             Self::Checkpoint => {
                 "The run itself: drop it on the page, or `nearfar train --resume` it, to look at it again and to go on"
             }

@@ -492,6 +492,11 @@ impl Trainer {
         })
     }
 
+    /// Number of training rows that validation rows are ranked among too.
+    pub(crate) fn validation_among_train(&self) -> usize {
+        self.setup.beside.len()
+    }
+
     /// Steps done.
     pub fn step(&self) -> u64 {
         self.step

@@ -1,7 +1,7 @@
 // Buttons, keys and settings.
 import assert from "node:assert/strict";
 
-import { pages, test } from "./playing.mjs";
+import { pages, test, written } from "./playing.mjs";
 import { FIRST_BYTES } from "./support.mjs";
 
 const on = pages();
@@ -310,5 +310,19 @@ test("a recipe puts its settings in place, and each setting says what it is and 
     // Another setting makes it one's own.
     await page.set("Batch rows", "16");
     await page.page.waitForFunction(() => document.querySelector("[data-testid=recipe]").value === "own");
+  });
+});
+
+test("the recipe of a table of many columns is the one for many columns", async () => {
+  const names = Array.from({ length: 70 }, (_, column) => `c${column}`);
+  const rows = Array.from({ length: 200 }, (_, row) => [...names.map((_, column) => ((row * 7 + column * column) % 13) / 13), "abcdefghij"[row % 10]].join());
+  await on("?engine=cpu", {}, async (page) => {
+    await page.upload(await written("wide.csv", [[...names, "label"].join(), ...rows].join("\n")));
+    await page.summary(/^wide\.csv: 200 rows of 70 features; 10 classes/);
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=recipe]").value === "wide-sup-con");
+    assert.match(await page.page.locator(".recipe > p").innerText(), /For 4 to 64 classes and 64 columns or more/);
+    await page.find("recipe").selectOption("batch-sup-con");
+    await page.page.waitForFunction(() => /hidden_layers=(\[|%5B)256/.test(location.hash));
+    assert.match(await page.page.locator(".recipe > p").innerText(), /fewer than 64 columns/);
   });
 });

@@ -13,6 +13,7 @@ test("many classes train on a GPU", async () => {
       const number = (id) => Number(document.querySelector(`[data-testid="${id}"]`).textContent);
       return number("precision-at-1") - number("baseline-precision-at-1") >= 0.3;
     }, null, { timeout: 240_000 });
+    await page.tab("Memory");
     for (const plot of PLOTS) assert.ok((await page.drawn(plot)) > 100, `${plot} has drawn data`);
     await memoryIsWithinBudget(page);
     await page.status(/^Done/);
@@ -39,6 +40,7 @@ test("the CPU engine gives the same picture, in the dark", async () => {
     await page.page.keyboard.press("Space");
     await page.status(/^Done/);
     assert.ok((await page.number("precision-at-1")) >= 0.85);
+    await page.tab("Memory");
     for (const plot of PLOTS) assert.ok((await page.drawn(plot)) > 100, `${plot} has drawn data`);
     await memoryIsWithinBudget(page);
     await page.screenshot("demo-dark");

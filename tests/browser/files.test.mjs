@@ -197,7 +197,7 @@ test("files that are too large and folders are refused before they are read", as
       const data = { items: [], files: [path.join(root, "tests/data")], dragOperationsMask: 1 };
       await devtools.send("Input.dispatchDragEvent", { type, x: 700, y: 400, data });
     }
-    await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent === "data is a folder, and folders cannot be read: drop the files in it");
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent === "data is a folder, and folders cannot be read: drop the files in it. Of pictures make vectors first, as \"Only pictures?\" says");
     assert.match(await page.text("status"), /^Ready/);
   });
 });
@@ -228,7 +228,7 @@ test("bad files give the command line's sentence, and the data there was stays",
     ["plain.csv", "x,w\n1.5,2\n2.5,2.5\n", 'plain.csv: no label column can be told from the others: choose one of "x", "w"'],
     ["one.csv", "x,label\n1,a\n2,a\n", 'one.csv: every row has the label "a": metric learning needs two classes at least'],
     ["empty.csv", "", "empty.csv: the file is empty"],
-    ["cat.png", "\x89PNG", "cat.png: only CSV, JSON Lines, Parquet, NPY, NPZ, safetensors and AnnData files are read: save the data as one of these"],
+    ["cat.doc", "?", "cat.doc: only CSV, JSON Lines, Parquet, NPY, NPZ, safetensors and AnnData files are read: save the data as one of these"],
   ];
   await on("?engine=cpu#data=many-classes", {}, async (page) => {
     const summary = await page.text("dataset-summary");

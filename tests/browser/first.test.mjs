@@ -23,7 +23,7 @@ const edge = (page) => page.page.locator(".verdict").evaluate((card) => getCompu
 // Where a browser has a dialog of files that a page may remember, that one opens.
 const plain = { init: () => delete self.showOpenFilePicker };
 
-test("the page opens with its question on handwritten digits, one click from cells, many classes and a file", async () => {
+test("the page opens with its question on handwritten digits, one click from cells, measurements and a file", async () => {
   await on("?engine=cpu", plain, async (page) => {
     assert.match(await page.text("verdict"), /^Is it worth training on your rows\? Press Run\. /);
     const pressed = () => page.page.locator(".see button").evaluateAll((buttons) => buttons.filter((button) => button.ariaPressed === "true").map((button) => button.innerText));
@@ -32,7 +32,10 @@ test("the page opens with its question on handwritten digits, one click from cel
     assert.ok(await page.page.locator(".numbers").isHidden());
     await page.click("see-mirrored");
     await page.summary(/^6500 rows of 24 features; 650 classes/);
-    assert.deepEqual(await pressed(), ["many classes"]);
+    assert.deepEqual(await pressed(), ["measurements"]);
+    // No other sample of the menu has this name.
+    const named = await page.find("dataset-select").locator("option").allInnerTexts();
+    assert.deepEqual(named.filter((name) => /measurements/i.test(name)), ["Mirrored measurements"]);
     await page.click("see-cells");
     await page.page.waitForFunction(() => document.querySelector("[data-testid=see-cells]").ariaPressed === "true");
     assert.deepEqual(await pressed(), ["cells"]);

@@ -72,6 +72,40 @@ test("sizes alone give memory, time and PML's share, by a link, and nothing runs
   });
 });
 
+test("numbers that are entered faster than they are planned all count, and none is changed under the hand", async () => {
+  await on("?engine=cpu#data=6000x128x1000", { ready: /^Planned/ }, async (page) => {
+    // In one turn: no answer comes in between.
+    await page.page.evaluate(() => {
+      const [rows, features, classes] = [0, 1, 2].map((at) => document.getElementById(`imagined-${at}`));
+      for (const [input, value] of [[rows, "900"], [features, "32"], [classes, "30"]]) {
+        input.value = value;
+        input.dispatchEvent(new Event("input", { bubbles: true }));
+        input.dispatchEvent(new Event("change", { bubbles: true }));
+      }
+      rows.value = "12";
+      rows.dispatchEvent(new Event("input", { bubbles: true }));
+    });
+    await page.summary(/^900 rows of 32 features; 30 classes/);
+    const inputs = page.page.locator("[id^=imagined-]");
+    const shown = () => inputs.evaluateAll((inputs) => inputs.map(({ value }) => value));
+    assert.deepEqual(await shown(), ["12", "32", "30"]);
+    // What cannot be planned yet stays as it was entered, until the rest fits.
+    await inputs.nth(0).fill("20");
+    await page.page.keyboard.press("Tab");
+    await page.page.waitForFunction(() => /classes is 30: 20 rows have at most as many/.test(document.querySelector("[data-testid=error]").textContent));
+    assert.deepEqual(await shown(), ["20", "32", "30"]);
+    await inputs.nth(2).fill("4");
+    await page.page.keyboard.press("Tab");
+    await page.summary(/^20 rows of 32 features; 4 classes/);
+    assert.equal(await page.error(), "");
+    // A link changes them all.
+    await page.page.evaluate(() => { location.hash = "#data=7000x64x10"; });
+    await page.summary(/^7000 rows of 64 features/);
+    await page.page.waitForFunction(() => document.getElementById("imagined-0").value === "7000");
+    assert.deepEqual(await shown(), ["7000", "64", "10"]);
+  });
+});
+
 test("a traceback is answered by its tensor, and what was pasted stays in the page", async () => {
   await on("?engine=cpu#plan", { ready: /^Planned/ }, async (page) => {
     await page.page.locator("[data-testid=doctor] summary").click();

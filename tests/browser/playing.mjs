@@ -123,8 +123,7 @@ export async function found(page, row) {
 /** The table of every row's scores, as an object. */
 export function scores(page) {
   return page.find("evaluation").locator("table").evaluate((table) => {
-    const [head, line] = table.rows;
-    const cells = [...head.cells].map((cell, i) => [cell.textContent, line.cells[i].innerText.trim()]);
+    const cells = [...table.rows].map(({ cells: [name, value] }) => [name.textContent, value.innerText.trim()]);
     return { caption: table.caption.textContent, ...Object.fromEntries(cells) };
   });
 }

@@ -56,6 +56,7 @@ test("the similarities of a step are drawn and said, and the age of the memory's
       assert.equal(Number(said[1]), last);
       assert.ok(Math.abs(said[2] - said[5] - 0.2) < 0.011, "the band is as wide as the miner's margin");
       assert.ok((await page.drawn("chart-similarities")) > 100);
+      await page.tab("Memory");
       assert.match(await page.text("memory-age"), /^Memory rows are 15\.5 steps old on average, 31 at most\.$/);
       await page.click("reset");
       await page.status(/^Ready/);
@@ -80,6 +81,7 @@ test("another loss is chosen and set, trains, and its plot counts pairs", async 
 
 test("steps are looked at closer by a drag, a wheel or their numbers, in all plots at once; a double click shows all", async () => {
   await on("?engine=cpu#data=digits&steps=60&standardize=false", {}, async (page) => {
+    await page.tab("Memory");
     await page.click("run");
     await page.status(/^Done/);
     const { mouse, keyboard } = page.page;
@@ -243,5 +245,26 @@ test("training rows have a thin line beside validation, and the step whose head 
     const [, kept] = (await page.find("why").textContent()).match(/The head is that of step (\d+) of 200/);
     assert.equal(await page.text("kept-step"), kept);
     await page.screenshot("train-line-light");
+  });
+});
+
+test("where validation rows are few, the chart and the data say among which others they are searched", async () => {
+  const told = async (page) => {
+    await page.find("scored-among").focus();
+    return page.page.locator(".meaning").innerText();
+  };
+  await on("?engine=cpu#data=digits&steps=20", {}, async (page) => {
+    await page.click("run");
+    await page.status(/^Done/);
+    const data = page.page.getByRole("region", { name: "Data", exact: true });
+    const [, train, among] = (await data.innerText()).match(/trains on (\d+) rows\. \d+ validation rows are scored while it goes on \(they are few, so each looks for its nearest rows among (\d+) training rows too\), \d+ test rows once/);
+    assert.equal(among, train);
+    assert.match(await told(page), new RegExp(`^Rows that are never trained on\\..* Here they are few, so each looks for its nearest rows among ${train} training rows too\\.$`));
+  });
+  // Of classes that never train, rows are compared with each other alone.
+  await on("?engine=cpu#data=mirrored&steps=20", {}, async (page) => {
+    await page.click("run");
+    await page.status(/^Done/);
+    assert.match(await told(page), /^Rows that are never trained on\..* while training goes on\.$/);
   });
 });

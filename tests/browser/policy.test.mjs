@@ -25,6 +25,7 @@ test("the page runs under a policy without exceptions for what stands in its HTM
     // What has a place, a colour or a width of its own has it still.
     await page.click("run");
     await page.status(/^Done/);
+    await page.tab("Memory");
     const widths = await page.find("memory-by-purpose").locator("span").evaluateAll((parts) => parts.map((part) => part.clientWidth));
     assert.ok(widths.length > 2 && widths[0] > widths.at(-1), widths.join());
     await page.click("take-home");

@@ -162,8 +162,8 @@ test("a file that comes while the last map is made does not cost the run its end
         if (data[0]?.[0] === first["Command::Files"]) self.file = data;
       });
     }, FIRST_BYTES);
-    await page.upload(await written("cat.png", "?"));
-    await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent.startsWith("cat.png"));
+    await page.upload(await written("cat.doc", "?"));
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent.startsWith("cat.doc"));
     await worker.evaluate((first) => {
       const [say, Channel] = [self.postMessage.bind(self), self.MessageChannel];
       self.turns = [];

@@ -158,6 +158,11 @@ export class Page {
     return this.find(id).filter({ visible: true, hasText: pattern }).waitFor({ timeout: 60_000 });
   }
 
+  /** Opens a tab beside the map. */
+  async tab(name) {
+    await this.page.getByRole("tab", { name }).click();
+  }
+
   /** Opens a part of the settings that is folded. */
   async unfold(name) {
     const fold = this.page.locator(".controls details").filter({ has: this.page.locator(`> summary:text-is("${name}")`) }).last();

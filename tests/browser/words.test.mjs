@@ -42,7 +42,7 @@ test("every term has a meaning, stands on the screen when it is open, and is lar
     await page.click("evaluate-all");
     await page.find("evaluation").locator("table").waitFor();
     const names = [];
-    for (const tab of ["Scores", "Anchor"]) {
+    for (const tab of ["Memory", "Scores", "Anchor"]) {
       // By keys: what is open of the last term may lie over it.
       await page.page.getByRole("tab", { name: tab }).press("Enter");
       if (tab === "Anchor") await page.find("anchor-dots").waitFor();

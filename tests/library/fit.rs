@@ -307,4 +307,21 @@ fn a_comparison_without_a_limit_is_no_search() {
     let within = contest.clone().within(&room, &dataset, &Rate::default());
     assert_eq!(within.expect("stays as it is"), contest);
     assert!(contest.left_out().is_empty() && contest.seconds().is_none());
+    assert_eq!(contest.seconds_for(2), None);
+}
+
+#[test]
+fn a_search_says_how_long_it_takes_to_train_its_last_candidates_with_more_seeds() {
+    let mut rng = rng(9);
+    let dataset = made(&mut rng, 2000, 40, 20);
+    let contest = Contest::new(&dataset, &asked(&[], &["steps=200000".to_owned()], 0));
+    let room = room(64 << 20);
+    let contest = contest.and_then(|it| it.within(&room, &dataset, &Rate::default()));
+    let contest = contest.expect("holds");
+    let [one, two, three] = [1, 2, 3].map(|seeds| contest.seconds_for(seeds).expect("a search"));
+    assert!(one > 100, "{one} s");
+    // A third of the steps for all, then all of them for the best third, with each seed.
+    let more = two - one;
+    assert!(three.abs_diff(two + more) <= 1, "{one}, {two}, {three}");
+    assert!(two < 2 * one && one > more, "{one}, {two}");
 }

@@ -15,7 +15,7 @@ use crate::words::grouped;
 const ANSWERS: [(&str, &str); 3] = [
     ("digits", "handwritten digits"),
     ("cells", "cells"),
-    ("mirrored", "many classes"),
+    ("mirrored", "measurements"),
 ];
 
 /// Standard errors beyond which two runs differ clearly in precision@1.

@@ -18,6 +18,7 @@ use crate::knobs;
 use crate::link;
 use crate::map::Map;
 use crate::neighbours::Neighbours;
+use crate::pictures::Pictures;
 use crate::runs::{self, Table, Unkept};
 use crate::session::Session;
 use crate::state::{KeptRun, Phase, Problem, State, View};
@@ -83,6 +84,7 @@ pub(crate) fn App() -> impl IntoView {
         <Keys shown=keys_shown/>
         <Question state session/>
         <Pieces state session/>
+        <Pictures state/>
     }
 }
 

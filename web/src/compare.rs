@@ -16,13 +16,17 @@ use crate::words::time;
 use ask::Ask;
 use leaderboard::Leaderboard;
 
+/// Seconds of a search before they are estimated, and the most that it takes unasked.
+const SECONDS: u64 = 30;
+const MOST_UNASKED: u64 = 300;
+
 impl Session {
     /// Asks for the comparison's forecast, if *Compare* is shown and a comparison could start.
     pub(crate) fn ask_comparison_forecast(&self) {
         let state = self.state;
         if state.view.get() == View::Compare && state.device.read().is_some() && state.can_start() {
-            let asked = Box::new(asked(state));
-            self.send(&Command::PlanComparison { asked }, &[]);
+            let (asked, search) = (Box::new(asked(state)), Box::new(search(state, 0)));
+            self.send(&Command::PlanComparison { asked, search }, &[]);
         }
     }
 
@@ -45,13 +49,9 @@ impl Session {
     /// Searches for the recipe that does best within the budget and so many seconds.
     pub(crate) fn fit(&self, seconds: u64) {
         let state = self.state;
-        let search = CompareConfig {
-            seconds: Some(seconds),
-            ..CompareConfig::default()
-        };
         self.begin(|| {
             state.view.set(View::Compare);
-            over_the_page(state, search)
+            search(state, seconds)
         });
     }
 
@@ -127,6 +127,15 @@ fn asked(state: State) -> CompareConfig {
     over_the_page(state, asked)
 }
 
+/// The search of so many seconds for the recipe that does best.
+fn search(state: State, seconds: u64) -> CompareConfig {
+    let search = CompareConfig {
+        seconds: Some(seconds),
+        ..CompareConfig::default()
+    };
+    over_the_page(state, search)
+}
+
 /// The request with the settings of the page that it does not set itself.
 fn over_the_page(state: State, asked: CompareConfig) -> CompareConfig {
     let suited = state
@@ -162,9 +171,39 @@ pub(crate) fn Board(state: State, session: Session) -> impl IntoView {
 /// Button of a search for the recipe that does best within the budget and some seconds.
 #[component]
 fn Search(state: State, session: Session) -> impl IntoView {
-    let now = state.compare.now;
-    let seconds = RwSignal::new(30);
-    let set = move |event| seconds.set(event_target_value(&event).parse().unwrap_or(30));
+    let Compare {
+        now,
+        search_seconds: needed,
+        ..
+    } = state.compare;
+    let own = RwSignal::new(None);
+    // Unasked as many as three seeds take.
+    let seconds = Memo::new(move |_| {
+        let three = needed.get().map(|[_, three]| three.next_multiple_of(5));
+        own.get()
+            .unwrap_or(three.map_or(SECONDS, |three| three.clamp(10, MOST_UNASKED)))
+    });
+    // Taken at once, so that an estimate that comes changes nothing under the hand.
+    let type_in = move |event| {
+        if let Ok(seconds) = event_target_value(&event).parse() {
+            own.set(Some(seconds));
+        }
+    };
+    let set = move |event| own.set(event_target_value(&event).parse().ok());
+    let said = move || {
+        let [two, _] = needed.get()?;
+        let seeds = seeds_within(seconds.get(), needed.get()?);
+        Some(match seeds {
+            1 => format!(
+                "In this time the last recipes are trained with one seed each: they are ranked, and no difference is told from chance. \
+                 With two seeds it takes {}.",
+                time(1e3 * two as f64)
+            ),
+            seeds => format!(
+                "In this time the last recipes are trained with {seeds} seeds each, by which luck is told from merit."
+            ),
+        })
+    };
     view! {
         <div class="asked" hidden=move || now.read().is_some()>
             <button data-testid="fit" on:click=move |_| session.fit(seconds.get_untracked())>"Find the best recipe"</button>
@@ -172,14 +211,20 @@ fn Search(state: State, session: Session) -> impl IntoView {
                 "Seconds "
                 <input
                     type="number" min="1" max="3600" data-testid="fit-seconds"
-                    prop:value=move || seconds.get().to_string() on:change=set
+                    prop:value=move || seconds.get().to_string() on:input=type_in on:change=set
                 />
             </label>
             <About
-                of="the search" text="Trains every recipe for so many seconds in all, each made to fit the budget beforehand. The third that does best on the validation rows goes on, until one is left. The test rows are not looked at. Use takes the winner's settings."
+                of="the search" text="Trains every recipe for so many seconds in all, each made to fit the budget beforehand. The third that does best on the validation rows goes on, until four or fewer are left. The test rows are not looked at. Use takes the winner's settings."
             />
+            <span class="muted" data-testid="fit-forecast" role="status">{said}</span>
         </div>
     }
+}
+
+/// Seeds of the last recipes of a search of these seconds, where two seeds and three need so many.
+fn seeds_within(seconds: u64, needed: [u64; 2]) -> usize {
+    1 + needed.iter().filter(|needed| **needed <= seconds).count()
 }
 
 /// Progress of a comparison in words.

@@ -1,6 +1,6 @@
 //! The data: a sample or dropped files, a summary of what was read, and the choice of the label column.
 
-use leptos::html::Select;
+use leptos::html::{Input, Select};
 use leptos::prelude::*;
 use nearfar::{DataReport, Format, IMAGINED, Missing};
 use wasm_bindgen::JsCast as _;
@@ -26,7 +26,7 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
     };
     let select = NodeRef::<Select>::new();
     hold(select, sample, state);
-    let dropping = move || state.dropping.get();
+    let dropping = move || state.brought.held_over.get();
     // Changes with the run, not with its steps.
     let run = Memo::new(move |_| state.curves.read().data.clone());
     view! {
@@ -51,7 +51,10 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
                     type="file" multiple=true accept=accepted() data-testid="dataset-file" on:change=move |event| take_files(&event, session)
                 />
             </label>
-            <p class="summary"><Term term=terms::FILES/></p>
+            <p class="summary">
+                <Term term=terms::FILES/> " "
+                <button class="link" data-testid="only-pictures" on:click=move |_| state.brought.pictures.set(Some(String::new()))>"Only pictures?"</button>
+            </p>
             // `reopen.js` shows it if files can be opened again.
             <button id="reopen" class="link" hidden=true></button>
             <p class="summary" data-testid="dataset-summary">
@@ -89,7 +92,8 @@ fn sample(data: Option<&DataSummary>) -> String {
     }
 }
 
-/// Inputs for the sizes of imagined data.
+/// Inputs for the sizes of imagined data. All three are read anew whenever one is changed: what stands in them is what is planned,
+/// however fast a person types.
 #[component]
 fn Imagined(state: State, session: Session) -> impl IntoView {
     let sizes = Memo::new(move |_| {
@@ -97,28 +101,38 @@ fn Imagined(state: State, session: Session) -> impl IntoView {
         let data = data.as_ref().filter(|data| data.imagined);
         data.map(|data| [data.rows, data.dim, data.classes])
     });
-    let enter = move |at: usize, text: String| {
-        let Some(mut sizes) = sizes.get_untracked() else {
-            return;
-        };
-        match text.trim().parse() {
-            Ok(size) => {
-                sizes[at] = size;
-                let [rows, dim, classes] = sizes;
-                session.choose_sample(format!("{rows}x{dim}x{classes}"));
-            }
-            Err(_) => state.say(format!(
-                "\"{text}\" is no number of rows, features or classes"
-            )),
+    let inputs = [(); 3].map(|()| NodeRef::<Input>::new());
+    let typing = StoredValue::new([false; 3]);
+    fill(state, sizes, inputs, typing);
+    let enter = move || {
+        let mut sizes = [0_usize; 3];
+        for (size, input) in sizes.iter_mut().zip(inputs) {
+            let text = input
+                .get_untracked()
+                .map_or_else(String::new, |it| it.value());
+            let Ok(entered) = text.trim().parse() else {
+                return state.say(format!(
+                    "\"{text}\" is no number of rows, features or classes"
+                ));
+            };
+            *size = entered;
         }
+        let [rows, dim, classes] = sizes;
+        session.choose_sample(format!("{rows}x{dim}x{classes}"));
     };
     let size = move |at: usize, name: &'static str| {
+        let set = move |is: bool| typing.update_value(|typing| typing[at] = is);
         view! {
             <div class="knob">
                 <label for=format!("imagined-{at}")>{name}</label>
                 <input
-                    id=format!("imagined-{at}") type="number" min="1" prop:value=move || sizes.get().map(|sizes| sizes[at].to_string())
-                    on:change=move |event| enter(at, event_target_value(&event))
+                    id=format!("imagined-{at}") type="number" min="1" node_ref=inputs[at]
+                    on:input=move |_| set(true)
+                    on:change=move |_| {
+                        set(false);
+                        enter();
+                    }
+                    on:blur=move |_| set(false)
                 />
             </div>
         }
@@ -130,6 +144,33 @@ fn Imagined(state: State, session: Session) -> impl IntoView {
             <Doctor state session/>
         </div>
     }
+}
+
+/// Puts the sizes that are planned into their inputs, unless others are asked for already, or an input is being typed into.
+fn fill(
+    state: State,
+    sizes: Memo<Option<[usize; 3]>>,
+    inputs: [NodeRef<Input>; 3],
+    typing: StoredValue<[bool; 3]>,
+) {
+    let shown = StoredValue::new(None);
+    Effect::new(move || {
+        let (sizes, reading) = (sizes.get(), state.reading.get());
+        let all = inputs.map(|input| input.get());
+        let [Some(rows), Some(dim), Some(classes)] = all else {
+            return;
+        };
+        if reading == 0 && sizes != shown.get_value() {
+            shown.set_value(sizes);
+            let texts = sizes.into_iter().flatten().map(|size| size.to_string());
+            let fields = [rows, dim, classes].into_iter().zip(typing.get_value());
+            for ((input, typing), text) in fields.zip(texts) {
+                if !typing {
+                    input.set_value(&text);
+                }
+            }
+        }
+    });
 }
 
 /// Button that makes the next run scale the columns if this run does not, and leave them if it does.
@@ -266,7 +307,7 @@ fn NamedBy(state: State, session: Session) -> impl IntoView {
 
 /// Opens files that are dropped anywhere on the page, also over a dialog: the browser would leave the page for them.
 pub(crate) fn take_drops(session: Session) {
-    let dropping = session.state.dropping;
+    let dropping = session.state.brought.held_over;
     window_event_listener(leptos::ev::dragover, move |event: DragEvent| {
         event.prevent_default();
         dropping.set(true);
@@ -287,7 +328,8 @@ pub(crate) fn take_drops(session: Session) {
         if let Some(folder) = folder(&dropped) {
             session.state.error.set(None);
             session.state.say(format!(
-                "{folder} is a folder, and folders cannot be read: drop the files in it"
+                "{folder} is a folder, and folders cannot be read: drop the files in it. Of pictures make vectors first, as \
+                 \"Only pictures?\" says"
             ));
         } else if !files.is_empty() {
             session.choose_files(files);
@@ -330,10 +372,11 @@ fn split(data: &DataReport, test_queries: usize) -> impl IntoView + use<> {
         let asked = grouped(test_queries as u64);
         format!(" {asked} of those are scored, drawn by the seed, each against all of them.")
     });
+    let among = terms::among_training(data.validation_among_train);
     (data.train > 0).then(|| {
         view! {
             "This run trains on " {train} " rows. " {validation} " " <Term term=terms::VALIDATION name="validation rows"/>
-            " are scored while it goes on, " {test} " " <Term term=terms::TEST name="test rows"/> " once, at the end." {asked}
+            " are scored while it goes on" {among.map(|among| format!(" ({among})"))} ", " {test} " " <Term term=terms::TEST name="test rows"/> " once, at the end." {asked}
         }
     })
 }

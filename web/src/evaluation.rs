@@ -70,13 +70,13 @@ fn said(state: State) -> String {
     })
 }
 
-/// A column's name.
+/// A metric's name.
 enum Name {
     Plain(String),
     Term(Meaning),
 }
 
-/// Table of all metrics; those that are a part of the queries come with their standard error.
+/// Table of all metrics, a line each; those that are a part of the queries come with their standard error.
 fn table(evaluation: &FullEvaluation) -> impl IntoView + use<> {
     let metrics = &evaluation.metrics;
     let part = |p: f64| {
@@ -84,7 +84,7 @@ fn table(evaluation: &FullEvaluation) -> impl IntoView + use<> {
         (format!("{p:.3}"), Some(format!("± {error:.3}")))
     };
     let plain = |value: f64| (format!("{value:.3}"), None);
-    let mut columns = vec![
+    let mut lines_of = vec![
         (
             Name::Term(terms::PRECISION_AT_1),
             part(metrics.precision_at_1),
@@ -101,31 +101,27 @@ fn table(evaluation: &FullEvaluation) -> impl IntoView + use<> {
         (Name::Term(terms::MRR), plain(metrics.mean_reciprocal_rank)),
     ];
     let recalls = evaluation.recall_at.iter();
-    columns.extend(recalls.map(|(k, recall)| {
+    lines_of.extend(recalls.map(|(k, recall)| {
         let name = match k {
             2 => Name::Term(terms::RECALL),
             _ => Name::Plain(format!("recall@{k}")),
         };
         (name, part(*recall))
     }));
-    let heads = columns.iter().map(|(name, _)| {
+    let lines = lines_of.into_iter().map(|(name, (value, error))| {
         let name = match name {
-            Name::Plain(name) => name.clone().into_any(),
-            Name::Term(term) => view! { <Term term=*term/> }.into_any(),
+            Name::Plain(name) => name.into_any(),
+            Name::Term(term) => view! { <Term term/> }.into_any(),
         };
-        view! { <th>{name}</th> }
+        view! { <tr><th scope="row">{name}</th><td><b>{value}</b> " " <small>{error}</small></td></tr> }
     });
-    let heads = heads.collect_view();
-    let cells = columns.into_iter().map(|(_, (value, error))| {
-        view! { <td><b>{value}</b> " " <small>{error}</small></td> }
-    });
+    let lines = lines.collect_view();
     view! {
         <table>
             <caption>
                 {caption(evaluation)} {lone(evaluation)} " ± is the " <Term term=terms::STANDARD_ERROR/> "."
             </caption>
-            <thead><tr>{heads}</tr></thead>
-            <tbody><tr>{cells.collect_view()}</tr></tbody>
+            <tbody>{lines}</tbody>
         </table>
     }
 }

@@ -48,7 +48,7 @@ fn line(other: &Compared) -> impl IntoView + use<> {
     let rows = format!(
         "Right at the nearest row by the head alone: {} rows; by the {} alone: {}.",
         grouped(other.head_alone),
-        other.with,
+        other.with.trim_start_matches("a "),
         grouped(other.other_alone)
     );
     view! {

@@ -40,6 +40,7 @@ mod link;
 mod map;
 mod neighbours;
 mod offer;
+mod pictures;
 mod plots;
 mod preview;
 mod protocol;

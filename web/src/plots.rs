@@ -8,7 +8,7 @@ use nearfar::{Bytes, Diagnostics, Loss, Metrics, StepReport, Tuples, order};
 use crate::chart::{Along, Line, Plot, Scale};
 use crate::lens::{Axes, Chart, switch};
 use crate::state::{Curves, KeptRun, State};
-use crate::terms::{self, Meaning, Term};
+use crate::terms::{self, Explained, Meaning, Term};
 use crate::words::grouped;
 
 /// The lines of this run over its steps, on top of faint lines of the run before or coloured lines of the ticked runs.
@@ -199,6 +199,8 @@ pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
         true => "",
         false => " on training rows",
     };
+    let among = Memo::new(move |_| state.curves.read().data.validation_among_train);
+    let validation = Signal::derive(move || terms::validation(among.get()));
     let plot = move || over_steps(state, Scale::Unit, score_lines);
     let last = move |value: fn(&Metrics) -> f64| {
         let scores = state.curves.read().scores_at(state.lens.pointed.get());
@@ -231,7 +233,7 @@ pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
         <figure>
             <figcaption>
                 <h2>"Finding the class" {title}</h2>
-                <span hidden=move || !state.curves.read().steers()>"on " <Term term=terms::VALIDATION name="validation rows"/></span>
+                <span hidden=move || !state.curves.read().steers()>"on " <Explained name="validation rows" text=validation testid="scored-among"/></span>
                 <Axes state/>
                 <Key color="precision" name=terms::PRECISION_AT_1 value=Signal::derive(move || last(|m| m.precision_at_1))/>
                 <Key color="map" name=terms::MAP_AT_R value=Signal::derive(move || last(|m| m.mean_average_precision_at_r))/>

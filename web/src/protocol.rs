@@ -145,10 +145,12 @@ pub(crate) enum Command {
         /// Rows of the piece, if it is made of rows.
         side: RowsOf,
     },
-    /// Forecasts a comparison, while nothing is under way.
+    /// Forecasts a comparison and a search, while nothing is under way.
     PlanComparison {
         /// The entries to compare, and their settings.
         asked: Box<CompareConfig>,
+        /// The search for the recipe that does best.
+        search: Box<CompareConfig>,
     },
     /// Starts a comparison, in place of the run that is over.
     Compare {
@@ -297,8 +299,13 @@ pub(crate) enum Event {
     Threshold(Result<Option<Box<ThresholdReport>>, String>),
     /// Estimated bytes of each piece of the run, `None` if there is no such piece; and lines of code that use the run.
     Pieces(Vec<(Piece, Option<u64>)>, Vec<Code>),
-    /// Forecast of a comparison, or why it would be refused; and estimated milliseconds of it by folds, if it can start.
-    ComparisonForecast(Result<CompareForecast, String>, Option<f64>),
+    /// Forecast of a comparison, or why it would be refused; estimated milliseconds of it by folds, if it can start; and estimated
+    /// seconds of a search whose last recipes are trained with two seeds and with three.
+    ComparisonForecast(
+        Result<CompareForecast, String>,
+        Option<f64>,
+        Option<[u64; 2]>,
+    ),
     /// Progress of a comparison.
     Comparing(CompareState),
     /// The leaderboard so far; final if the comparison is finished or was stopped.

@@ -39,6 +39,9 @@ impl Session {
     /// Asks for files, unless they are more than a page can hold.
     pub(crate) fn choose_files(&self, files: Vec<File>) {
         self.state.error.set(None);
+        if let Some(said) = only_pictures(&files) {
+            return self.state.brought.pictures.set(Some(said));
+        }
         if let [file] = &files[..]
             && SAVED.iter().any(|ending| file.name().ends_with(ending))
         {
@@ -391,6 +394,19 @@ impl Session {
             link::write(&data.name, &self.state.config.read(), &data.default_config);
         }
     }
+}
+
+/// Files that are all pictures, in a sentence; `None` if some are not.
+fn only_pictures(files: &[File]) -> Option<String> {
+    let [first, others @ ..] = files else {
+        return None;
+    };
+    let name = first.name();
+    let is_picture = |file: &File| file.type_().starts_with("image/");
+    files.iter().all(is_picture).then(|| match others.len() {
+        0 => format!("{name} is a picture."),
+        others => format!("{name} and {} more are pictures.", grouped(others as u64)),
+    })
 }
 
 /// Message that a setting names a column that is not there.

@@ -72,7 +72,7 @@ impl Session {
 }
 
 /// Puts a text where other programs take it from, and says so; `what` names it.
-fn copy(text: String, what: &'static str, said: RwSignal<String>) {
+pub(crate) fn copy(text: String, what: &'static str, said: RwSignal<String>) {
     spawn_local(async move {
         let navigator = window().navigator();
         let copied = call(&navigator, "clipboard", "writeText", &[&text.into()]).await;

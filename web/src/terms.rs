@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use leptos::html::Button;
 use leptos::prelude::*;
 
+use crate::words::grouped;
+
 /// Largest width of a meaning, and the room that it needs below its term, in CSS pixels.
 const WIDTH: f64 = 300.0;
 const HEIGHT: f64 = 150.0;
@@ -221,6 +223,21 @@ pub(crate) const BEHIND: Meaning = term(
     "The best's precision@1 less this one's, and from where to where that may go with other validation rows and other seeds: \
      in 95 of 100 comparisons all these intervals are right at once.",
 );
+
+/// Meaning of [`VALIDATION`] where its rows are ranked among so many training rows too.
+pub(crate) fn validation(among: usize) -> String {
+    let among = among_training(among);
+    let among = among.map_or_else(String::new, |it| format!(" Here {it}."));
+    VALIDATION.text.to_owned() + &among
+}
+
+/// What else few validation rows are compared with, in a clause; `None` if they are compared with each other alone.
+pub(crate) fn among_training(rows: usize) -> Option<String> {
+    (rows > 0).then(|| {
+        let rows = grouped(rows as u64);
+        format!("they are few, so each looks for its nearest rows among {rows} training rows too")
+    })
+}
 
 /// The explanation that is open: one at a time on the whole page.
 #[derive(Clone, Copy)]

@@ -1,10 +1,10 @@
 //! Threshold of similarity from which on two rows are taken for the same class: the button, the sentence, and the similarities of the
 //! pairs of one class and of two, over which the threshold is dragged.
 
-use leptos::html::Select;
+use leptos::html::{Div, Select};
 use leptos::prelude::*;
 use nearfar::{PairRates, ThresholdReport};
-use web_sys::{KeyboardEvent, PointerEvent};
+use web_sys::{Element, KeyboardEvent, PointerEvent, ScrollIntoViewOptions, ScrollLogicalPosition};
 
 use crate::chart::{Along, Canvas, Line, Plot, RIGHT, Scale, canvas_of, left, share_of};
 use crate::controls::{entered, hold};
@@ -175,14 +175,28 @@ pub(crate) fn Threshold(state: State, session: Session) -> impl IntoView {
     // While a report is under way, it is not the one of this threshold yet.
     let busy = move || matches!(*shown.read(), Shown::Moved(_)).to_string();
     let there = Memo::new(move |_| shown.read().report().is_some());
+    let card = NodeRef::<Div>::new();
+    // What was asked for may lie below what is in sight.
+    Effect::new(move || {
+        if let Some(card) = card.get().filter(|_| there.get()) {
+            request_animation_frame(move || into_sight(&card));
+        }
+    });
     view! {
-        <div class="threshold" class:with-plot=there hidden=move || !over() data-testid="threshold">
+        <div node_ref=card class="threshold" class:with-plot=there hidden=move || !over() data-testid="threshold">
             <Ask state session hand/>
             <p role="status" data-testid="threshold-sentence" data-threshold=bare aria-busy=busy>{said}</p>
             <ul class="muted" data-testid="threshold-notes">{notes}</ul>
             <Show when=move || there.get()><Rates state hand/> <Distributions state hand/></Show>
         </div>
     }
+}
+
+/// Scrolls what holds an element as little as shows it.
+fn into_sight(element: &Element) {
+    let options = ScrollIntoViewOptions::new();
+    options.set_block(ScrollLogicalPosition::Nearest);
+    element.scroll_into_view_with_scroll_into_view_options(&options);
 }
 
 /// What to look for: a false match rate, equal errors or the best F1.
@@ -420,7 +434,7 @@ fn Distributions(state: State, hand: Hand) -> impl IntoView {
 /// A plot, and the grip of the line on it.
 #[component]
 fn Slide(hand: Hand, children: Children) -> impl IntoView {
-    let handle = NodeRef::<leptos::html::Div>::new();
+    let handle = NodeRef::<Div>::new();
     let place = move || {
         let first = hand.state.threshold.read().report().map_or(-1.0, first);
         let share = hand

@@ -589,15 +589,15 @@ mod tests {
             refusal("x,label\n1,a\n2,b\n", Some("kind")),
             "data.csv: there is no column \"kind\": the columns are \"x\", \"label\""
         );
-        let png = NamedFile {
-            name: "cat.png".to_owned(),
+        let other = NamedFile {
+            name: "cat.doc".to_owned(),
             bytes: vec![0x89],
         };
         assert_eq!(
-            TableReader::read(&png, Choice::default())
+            TableReader::read(&other, Choice::default())
                 .expect_err("refused")
                 .to_string(),
-            "cat.png: only CSV, JSON Lines, Parquet, NPY, NPZ, safetensors and AnnData files are read: save the data as one of these"
+            "cat.doc: only CSV, JSON Lines, Parquet, NPY, NPZ, safetensors and AnnData files are read: save the data as one of these"
         );
     }
 

@@ -25,7 +25,15 @@ struct Foreign {
 }
 
 /// A file is told by its ending first, then by its first bytes.
-const FORMATS: [Foreign; 19] = [
+const FORMATS: [Foreign; 20] = [
+    Foreign {
+        endings: &[
+            "jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff", "heic",
+        ],
+        magic: &[b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"],
+        what: "a picture, and Nearfar trains on vectors",
+        how: "make a vector of each picture first, by the lines of Python in docs/guide.md under Pictures",
+    },
     Foreign {
         endings: &["loom"],
         magic: &[],
@@ -280,6 +288,12 @@ mod tests {
     #[test]
     fn a_file_of_another_program_is_refused_with_the_line_that_saves_it() {
         for (name, start, message) in [
+            (
+                "cat.JPG",
+                b"",
+                "cat.JPG: a picture, and Nearfar trains on vectors: make a vector of each picture first, by the lines of Python in \
+                 docs/guide.md under Pictures",
+            ),
             (
                 "a/cells.loom",
                 &b"\x89HDF\r\n\x1a\n"[..],

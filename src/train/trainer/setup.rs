@@ -28,7 +28,7 @@ pub(super) struct Setup {
     pub(super) probe: Vec<u32>,
     /// Training rows that validation rows are ranked among too; empty if there are validation rows enough, or if their classes
     /// never train. A side of a few rows holds too few of a class to be scored within itself.
-    beside: Vec<u32>,
+    pub(super) beside: Vec<u32>,
     /// Group of each row of the data, if a row's own group is left out of its neighbours.
     groups: Option<Vec<u32>>,
     pub(super) sampler: Batches,

@@ -203,14 +203,9 @@ fn mark(group: &Element, scene: &Scene, config: &TrainConfig, side: usize) {
         let also = !other.positive && stand.kept > 0;
         let text = words::reference(seen, config, other, side);
         let Dot { x, y, radius } = *dot;
-        let places = [
-            ("left", format!("{x:.2}%")),
-            ("top", format!("{y:.1}px")),
-            ("--d", format!("{:.1}px", 2.0 * radius)),
-        ];
-        for (name, value) in places {
-            button.style().set_property(name, &value).ok();
-        }
+        // One change of the style in place of three.
+        let places = format!("left:{x:.2}%;top:{y:.1}px;--d:{:.1}px", 2.0 * radius);
+        button.style().set_css_text(&places);
         let attributes = [
             ("aria-label", format!("Row {}, {text}", other.row)),
             ("data-kind", words::kind(other, side).to_owned()),

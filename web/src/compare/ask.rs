@@ -118,9 +118,13 @@ fn forecast(state: State) -> String {
             ..
         })) => format!(
             "{runs} runs one after the other: {}, and {} of device memory at most. Raw features, a linear map and a linear head \
-             are always in the table. Settings that are not compared are as on the left.{}",
+             are always in the table. Settings that are not compared are as on the left.{}{}",
             time(*predicted_ms),
             Bytes(*peak_bytes).rounded_up(),
+            match state.compare.seeds.get() {
+                1 => " With one seed they are ranked, and no difference is told from chance.",
+                _ => "",
+            },
             match state.phase.get() {
                 Phase::Finished =>
                     " The run under One run makes room for them; it stays under Runs.",

@@ -47,6 +47,8 @@ pub(crate) struct Compare {
     pub(crate) forecast: RwSignal<Option<Result<CompareForecast, String>>>,
     /// Estimated milliseconds of the comparison by folds, if it can start.
     pub(crate) by_folds_ms: RwSignal<Option<f64>>,
+    /// Estimated seconds of a search whose last recipes are trained with two seeds and with three, if it can start.
+    pub(crate) search_seconds: RwSignal<Option<[u64; 2]>>,
     /// Progress of the comparison, while it goes on.
     pub(crate) now: RwSignal<Option<CompareState>>,
     /// The last leaderboard.
@@ -64,6 +66,7 @@ impl Compare {
             seeds: RwSignal::new(CompareConfig::default().seeds),
             forecast: RwSignal::new(None),
             by_folds_ms: RwSignal::new(None),
+            search_seconds: RwSignal::new(None),
             now: RwSignal::new(None),
             report: RwSignal::new(None),
         }
@@ -72,9 +75,10 @@ impl Compare {
     /// Applies an event about a comparison on this data; returns why it broke off, if it did.
     pub(crate) fn apply(&self, event: Event, data: Option<&DataSummary>) -> Option<String> {
         match event {
-            Event::ComparisonForecast(forecast, by_folds_ms) => {
+            Event::ComparisonForecast(forecast, by_folds_ms, search_seconds) => {
                 self.forecast.set(Some(forecast));
                 self.by_folds_ms.set(by_folds_ms);
+                self.search_seconds.set(search_seconds);
             }
             Event::Comparing(now) => self.now.set(Some(now)),
             Event::Compared { report, over } => {
@@ -105,6 +109,7 @@ impl Compare {
         self.report.set(None);
         self.forecast.set(None);
         self.by_folds_ms.set(None);
+        self.search_seconds.set(None);
     }
 }
 

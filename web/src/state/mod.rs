@@ -106,6 +106,15 @@ impl LabelChoice {
     }
 }
 
+/// Files that are brought to the page.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Brought {
+    /// They are held over it.
+    pub(crate) held_over: RwSignal<bool>,
+    /// The dialog on pictures is open; what was chosen, in a sentence, if pictures were.
+    pub(crate) pictures: RwSignal<Option<String>>,
+}
+
 /// The signals of the page.
 #[derive(Clone, Copy)]
 pub(crate) struct State {
@@ -182,8 +191,8 @@ pub(crate) struct State {
     pub(crate) compare: Compare,
     /// The runs that were kept.
     pub(crate) runs: Runs,
-    /// Files are held over the page.
-    pub(crate) dropping: RwSignal<bool>,
+    /// Files that are brought to the page.
+    pub(crate) brought: Brought,
     /// Parts of the page that the link shows.
     pub(crate) lesson: StoredValue<Lesson>,
     /// Why no engine could be opened, if none could: nothing can run then.
@@ -249,7 +258,7 @@ impl State {
             view: RwSignal::new(View::default()),
             compare,
             runs: Runs::default(),
-            dropping: RwSignal::new(false),
+            brought: Brought::default(),
             lesson: StoredValue::new(Lesson::read()),
             no_engine: RwSignal::new(None),
             no_gpu: RwSignal::new(false),

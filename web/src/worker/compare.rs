@@ -37,8 +37,8 @@ impl Comparing {
 }
 
 impl Core {
-    /// Tells the page the forecast of a comparison, if there is data and an engine for it.
-    pub(super) async fn plan_comparison(&mut self, asked: &CompareConfig) {
+    /// Tells the page the forecasts of a comparison and of a search, if there is data and an engine for them.
+    pub(super) async fn plan_comparison(&mut self, asked: &CompareConfig, search: &CompareConfig) {
         if self.timed == 0 {
             self.time(None).await;
         }
@@ -53,7 +53,14 @@ impl Core {
         let by_folds_ms = plan(&decided(asked.clone())).ok();
         let by_folds_ms = by_folds_ms.map(|forecast| forecast.predicted_ms);
         let forecast = plan(asked).map_err(|error| error.to_string());
-        self.say(&Event::ComparisonForecast(forecast, by_folds_ms));
+        let seconds = || {
+            let contest = Contest::new(data, search).ok()?;
+            let room = empty.room(contest.base.budget_bytes);
+            let contest = contest.within(&room, data, &empty.rate).ok()?;
+            Some([contest.seconds_for(2)?, contest.seconds_for(3)?])
+        };
+        let event = Event::ComparisonForecast(forecast, by_folds_ms, seconds());
+        self.say(&event);
     }
 
     /// Begins a comparison.

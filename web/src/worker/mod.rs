@@ -210,7 +210,9 @@ impl Core {
                     self.say(&Event::NotStarted(error.to_string()));
                 }
             }
-            Command::PlanComparison { asked } => self.plan_comparison(&asked).await,
+            Command::PlanComparison { asked, search } => {
+                self.plan_comparison(&asked, &search).await;
+            }
             Command::Compare { asked } => {
                 if let Err(error) = self.compare(&asked).await {
                     self.say(&Event::NotCompared(error.to_string()));
