@@ -290,13 +290,13 @@ mod tests {
         for (name, start, message) in [
             (
                 "cat.JPG",
-                b"",
+                &b""[..],
                 "cat.JPG: a picture, and Nearfar trains on vectors: make a vector of each picture first, by the lines of Python in \
                  docs/guide.md under Pictures",
             ),
             (
                 "a/cells.loom",
-                &b"\x89HDF\r\n\x1a\n"[..],
+                b"\x89HDF\r\n\x1a\n",
                 "a/cells.loom: a Loom file, whose matrix has a column for each cell: save it as AnnData with scanpy: \
                  `import scanpy as sc; sc.read_loom(\"a/cells.loom\").write(\"a/cells.h5ad\")`",
             ),
