@@ -170,7 +170,7 @@ pub(crate) const MAIN: [Knob; 17] = [
 ];
 
 /// All other knobs but those of [`LEARNING`]. Both fold away.
-pub(crate) const MORE: [Knob; 49] = [
+pub(crate) const MORE: [Knob; 50] = [
     Knob {
         key: "loss.pos_margin",
         label: "Loss: positives",
