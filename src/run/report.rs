@@ -42,7 +42,7 @@ pub struct MemoryReport {
     /// Bytes in use, by purpose.
     pub by_purpose: BTreeMap<String, u64>,
     /// What a run holds in half precision, by the setting that asks for it.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default)]
     pub halved: BTreeMap<String, Halved>,
 }
 

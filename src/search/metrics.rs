@@ -164,7 +164,7 @@ pub struct Scores {
     #[serde(default)]
     pub test_over_classes: Option<Metrics>,
     /// Test side with features in single precision, if the run holds them in half precision: `test` is of what was stored.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub test_unrounded: Option<Metrics>,
 }
 

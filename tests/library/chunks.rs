@@ -213,7 +213,7 @@ fn rows_of_a_batch_that_are_compared_with_each_other_need_not_all_be_compared_at
         .map(|sets| (kind, sets))
     }) {
         let alone = [
-            "batch_size=600",
+            "batch_size=900",
             "memory_size=0",
             "hidden_layers=[24]",
             "test_fraction=0.1",
@@ -233,8 +233,8 @@ fn rows_of_a_batch_that_are_compared_with_each_other_need_not_all_be_compared_at
             values.map(|buffer| buffer.bytes).sum::<u64>()
         };
         let smallest = least(room, &dataset, &config, |_| true);
-        assert_eq!(bytes_at_once(256 * MIB), 4 * 600 * 600, "{sets:?}");
-        assert!(bytes_at_once(smallest) < 4 * 600 * 600, "{sets:?}");
+        assert_eq!(bytes_at_once(256 * MIB), 4 * 900 * 900, "{sets:?}");
+        assert!(bytes_at_once(smallest) < 4 * 900 * 900, "{sets:?}");
         let whole = train(kind, 256 * MIB, &dataset, &config, 1);
         let found = train(kind, smallest, &dataset, &config, 1);
         let (loss, expected) = (found.losses[0], whole.losses[0]);
