@@ -18,8 +18,11 @@ async function take(page) {
   for (;;) {
     if (/^Train/.test(await button.innerText())) {
       await button.click();
-      await card.getByText("Training ..").waitFor();
-      await card.getByText("Training ..").waitFor({ state: "detached" });
+      // A run of one step may be over before anybody looks.
+      await page.page.waitForFunction(() => {
+        const button = document.querySelector(".tour .primary");
+        return button && !/^Train/.test(button.innerText) && !document.querySelector(".tour").innerText.includes("Training ..");
+      }, undefined, { timeout: 120_000 });
     }
     said.push(await card.locator(".found").innerText());
     shown.push({ score: await page.text("precision-at-1"), triplets: await page.text("mining-valid") });
