@@ -1318,7 +1318,7 @@ fn bad_settings_are_refused_by_name_and_range() {
     for (set, part) in [
         (
             "learning_rate=1",
-            "there is no setting `learning_rate`: there are `batch_size`, ",
+            "there is no setting `learning_rate`: there are `activation_precision`, `batch_size`, ",
         ),
         (
             "miner.type_of_triplets=hardest",

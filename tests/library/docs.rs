@@ -92,6 +92,14 @@ fn the_page_of_commands_names_every_loss_sampler_optimizer_and_schedule() {
 }
 
 #[test]
+fn the_guide_has_the_lines_of_the_page_for_pictures() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path| fs::read_to_string(root.join(path)).expect("is text");
+    let lines = format!("```python\n{}```\n", read("web/pictures.py"));
+    assert!(read("docs/guide.md").contains(&lines));
+}
+
+#[test]
 fn the_readme_counts_what_there_is() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
     let page = fs::read_to_string(page)
