@@ -77,6 +77,7 @@ test("vectors of every size are scored, the whole ones as the run's own test row
     }
     await page.screenshot("sizes-light");
     await page.click("reset");
+    await page.status(/^Ready/);
     assert.equal(await tables.count(), 0, "they were of that run");
   });
 });

@@ -125,8 +125,8 @@ test("devices that are lost and GPU processes that end cost a run nothing, and a
     // What ends a device may end the next: where the last loss was a moment ago, the page asks.
     assert.ok(await lost(Math.floor(submits / 2), 0));
     assert.equal(await worker.evaluate(() => self.lost), LOSSES + 1);
-    // Once more, and this browser gives no page a GPU.
-    await crash();
+    // After so many ends of its GPU process this browser gives no page a GPU; those of some minutes ago it forgives.
+    for (let ends = 0; ends < 3 && /^Runs on your GPU/.test(await page.text("device")); ends += 1) await crash();
     await page.says("notice", /the run began on gpu .* and goes on on cpu .*: its numbers may differ in their last bits/);
     assert.equal(await page.text("device"), "Runs on the CPU.");
     assert.equal(await page.text("step-count"), "40");

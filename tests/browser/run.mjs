@@ -19,7 +19,8 @@ const run = (file) => new Promise((done) => {
   for (const stream of [test.stdout, test.stderr]) stream.on("data", (part) => (said += part));
   test.on("close", (status) => {
     process.stdout.write(said);
-    took.push({ file, seconds: Math.round((Date.now() - started) / 1000), failed: status !== 0 });
+    const failures = status === 0 ? [] : (said.match(/^not ok .*?^  \.\.\.$/gms) ?? ["ended without a word"]);
+    took.push({ file, seconds: Math.round((Date.now() - started) / 1000), failures });
     done();
   });
 });
@@ -31,6 +32,9 @@ const started = Date.now();
 const together = files.filter((file) => !alone.includes(file));
 await Promise.all([lane(together), lane(together)]);
 await lane(files.filter((file) => alone.includes(file)));
-for (const { file, seconds, failed } of took) console.log(`${String(seconds).padStart(5)} s  ${file}${failed ? "  FAILED" : ""}`);
+for (const { file, seconds, failures } of took) console.log(`${String(seconds).padStart(5)} s  ${file}${failures.length > 0 ? "  FAILED" : ""}`);
 console.log(`${String(Math.round((Date.now() - started) / 1000)).padStart(5)} s  in all`);
-process.exit(files.length === 0 || took.some(({ failed }) => failed) ? 1 : 0);
+// Once more at the end, where one looks first.
+const failed = took.filter(({ failures }) => failures.length > 0);
+for (const { file, failures } of failed) console.log(`\n${file}\n${failures.join("\n")}`);
+process.exit(files.length === 0 || failed.length > 0 ? 1 : 0);

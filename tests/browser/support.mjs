@@ -105,6 +105,8 @@ export class Page {
    */
   static async open(browser, url, { init, prepare, ready = /^(Ready|Choose|Nothing can run)/, ...shown } = {}) {
     const page = await browser.newPage({ viewport: { width: 1920, height: 1080 }, serviceWorkers: "block", ...shown });
+    // On a busy machine a test's own limit ends it.
+    page.setDefaultTimeout(120_000);
     if (init) await page.addInitScript(init);
     await prepare?.(page);
     const self = new Page(page);
