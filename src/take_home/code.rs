@@ -1,4 +1,4 @@
-//! Lines of Python that use a head elsewhere: in PyTorch, ONNX Runtime and scanpy. The page, the piece *code* and the model card
+//! Lines of code that use a head elsewhere: in PyTorch, ONNX Runtime, scanpy and JavaScript. The page, the piece *code* and the model card
 //! print the same ones, which name the files, the sizes and the scaling of the run.
 
 use super::head::Head;
@@ -9,15 +9,19 @@ use crate::model::layer_weights::LayerWeights;
 use crate::model::scaling::ScalingKind;
 use crate::run::RunReport;
 
+/// The program whose lines are no Python.
+const JAVASCRIPT: &str = "JavaScript";
+
 impl Results {
     /// Lines of code for each program that can use the run: its name, the piece whose file they read, and the lines. Of pieces that
     /// are made of rows they read all rows.
-    pub fn code(&self) -> [(&'static str, Piece, String); 3] {
+    pub fn code(&self) -> [(&'static str, Piece, String); 4] {
         let (reads, cells) = in_scanpy(&self.report);
         [
             ("PyTorch", Piece::Safetensors, in_pytorch(self)),
             ("ONNX Runtime", Piece::Onnx, in_onnx(self)),
             ("scanpy", reads, cells),
+            (JAVASCRIPT, Piece::Onnx, in_javascript(self)),
         ]
     }
 }
@@ -30,8 +34,12 @@ pub(super) fn markdown(results: &Results) -> String {
         } else {
             ""
         };
+        let language = match program {
+            JAVASCRIPT => "js",
+            _ => "python",
+        };
         format!(
-            "## In {program}\n\n```python\n{lines}\n```\n\nIts file: `nearfar export RUN --format {}{side}`, or *Take home* on the page.\n",
+            "## In {program}\n\n```{language}\n{lines}\n```\n\nIts file: `nearfar export RUN --format {}{side}`, or *Take home* on the page.\n",
             piece.name()
         )
     };
@@ -123,6 +131,20 @@ fn in_onnx(Results { head, report, .. }: &Results) -> String {
          [embeddings] = session.run([\"embeddings\"], {{\"features\": rows}})  # {} numbers a row, of length 1",
         rows_in(report),
         head.inputs(),
+        head.dimensions()
+    )
+}
+
+/// The head in a browser or Node, from its ONNX file.
+fn in_javascript(Results { head, report, .. }: &Results) -> String {
+    let inputs = head.inputs();
+    format!(
+        "import * as ort from \"onnxruntime-web\";\n\nconst session = await ort.InferenceSession.create(\"head.onnx\");\n\
+         // {}\nconst rows = Float32Array.from({{ length: 5 * {inputs} }}, Math.random);\n\
+         const features = new ort.Tensor(\"float32\", rows, [5, {inputs}]);\n\
+         const {{ embeddings }} = await session.run({{ features }});\n\
+         // embeddings.data: {} numbers a row, of length 1",
+        rows_in(report),
         head.dimensions()
     )
 }

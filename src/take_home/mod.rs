@@ -219,7 +219,9 @@ impl Piece {
             Self::Report => "Verdict, scores and charts as one HTML page",
             Self::Charts => "The charts, each as a picture (SVG) and as a table (CSV)",
             Self::Card => "A model card: data, settings, scores, device (Markdown)",
-            Self::Code => "Lines of Python that use it: PyTorch, ONNX Runtime, scanpy (Markdown)",
+            Self::Code => {
+                "Lines of code that use it: PyTorch, ONNX Runtime, scanpy, JavaScript (Markdown)"
+            }
             Self::Settings => {
                 "The settings, to repeat the run with `nearfar train --config` (JSON)"
             }

@@ -1,7 +1,7 @@
 // Take home: what the page saves is on the disk, whole, and what the command line gives for the same settings.
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
-import { copyFile, mkdtemp, readFile, writeFile } from "node:fs/promises";
+import { copyFile, mkdtemp, readFile, symlink, writeFile } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
 
@@ -118,10 +118,24 @@ function python(...modules) {
   return known.find((program) => spawnSync(program, ["-c", `import ${modules.join(", ")}`]).status === 0);
 }
 
+/** Runs the lines of JavaScript in Node on the rows of the file, in the place of random ones. */
+async function inNode(folder, lines) {
+  const [, ...rows] = (await readFile(tree("trees.csv"), "utf8")).trim().split("\n");
+  const numbers = rows.flatMap((row) => row.split(",").slice(2).map(Number));
+  const given = lines.replace("Float32Array.from({ length: 5 * 5 }, Math.random)", `Float32Array.from(${JSON.stringify(numbers)})`).replace("[5, 5]", "[60, 5]");
+  await symlink(path.join(root, "tests/browser/node_modules"), path.join(folder, "node_modules"));
+  await writeFile(path.join(folder, "lines.mjs"), `${given}\nconsole.log(JSON.stringify([...embeddings.data]));\n`);
+  const said = execFileSync(process.execPath, ["lines.mjs"], { cwd: folder, stdio: ["ignore", "pipe", "ignore"] });
+  const expected = new Float32Array((await readFile(path.join(folder, "rows.npy"))).buffer.slice(128));
+  const made = JSON.parse(said);
+  assert.equal(made.length, 60 * 4);
+  assert.ok(made.every((value, at) => Math.abs(value - expected[at]) < 1e-5));
+}
+
 test("the lines of code are those of the command line, are copied, and do with the files beside them what they say", async () => {
   const folder = await mkdtemp(path.join(os.tmpdir(), "nearfar-"));
   const cli = path.join(root, "target/debug/nearfar");
-  const programs = { PyTorch: ["torch", "safetensors"], "ONNX Runtime": ["onnxruntime", "numpy"], scanpy: ["scanpy", "pandas"] };
+  const programs = { PyTorch: ["torch", "safetensors"], "ONNX Runtime": ["onnxruntime", "numpy"], scanpy: ["scanpy", "pandas"], JavaScript: [] };
   await on("?engine=cpu#steps=20&evaluate_every=20&batch_size=12&memory_size=24&hidden_layers=[8]&embedding_size=4&standardize=true", {}, async (page) => {
     await page.page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
     await page.upload(tree("trees.h5ad"));
@@ -132,7 +146,7 @@ test("the lines of code are those of the command line, are copied, and do with t
     await page.page.waitForFunction(() => document.querySelector("[data-testid=export-zip]")?.getAttribute("aria-disabled") === "false");
     await page.screenshot("take-home-code");
     const { bytes } = await saved(page, "code");
-    const told = Object.fromEntries([...String(bytes).matchAll(/## In (.*)\n\n```python\n([^]*?)\n```/g)].map(([, name, lines]) => [name, lines]));
+    const told = Object.fromEntries([...String(bytes).matchAll(/## In (.*)\n\n```(?:python|js)\n([^]*?)\n```/g)].map(([, name, lines]) => [name, lines]));
     assert.deepEqual(Object.keys(told), Object.keys(programs));
     await page.find("take-home-side").selectOption("all");
     await writeFile(path.join(folder, "rows.npy"), (await saved(page, "npy")).bytes);
@@ -146,6 +160,10 @@ test("the lines of code are those of the command line, are copied, and do with t
       const [download] = await Promise.all([page.page.waitForEvent("download"), page.click("save-code-file")]);
       assert.ok(lines.includes(`"${download.suggestedFilename()}"`), `${program} reads what is saved, ${download.suggestedFilename()}`);
       await writeFile(path.join(folder, download.suggestedFilename()), await readFile(await download.path()));
+      if (program === "JavaScript") {
+        await inNode(folder, lines);
+        continue;
+      }
       const found = python(...modules);
       console.log(`${program}: ${found ? "the lines run" : "not run, as no Python here has it"}`);
       if (!found) continue;

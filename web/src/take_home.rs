@@ -144,16 +144,16 @@ fn code(session: Session) -> impl IntoView {
         }
     };
     view! {
-        <section class="code" aria-label="Use it in Python" hidden=move || code.read().is_empty()>
+        <section class="code" aria-label="Use it in code" hidden=move || code.read().is_empty()>
             <div class="copied">
-                <h3>"Use it in Python"</h3>
+                <h3>"Use it in code"</h3>
                 <span class="either" data-testid="code-program">{choices}</span>
             </div>
             <pre data-testid="code" tabindex="0">{lines}</pre>
             <div class="buttons">
                 <button class="primary" data-testid="copy-code" on:click=move |_| copy(untrack(lines), "Code", said)>"Copy"</button>
                 <button data-testid="save-code-file" aria-disabled=move || making.read().is_some().to_string() on:click=save>{reads}</button>
-                <span class="muted">"The lines read this file, from the folder in which Python runs."</span>
+                <span class="muted">"The lines read this file, from the folder in which they run."</span>
             </div>
         </section>
     }
@@ -222,19 +222,19 @@ fn line(session: Session, piece: Piece) -> impl IntoView {
         ..
     } = session.state.take_home;
     let size = Memo::new(move |_| {
-        let found = sizes
-            .read()
+        let sizes = sizes.read();
+        sizes
             .iter()
             .find(|(other, _)| *other == piece)
-            .copied();
-        found.and_then(|(_, size)| size)
+            .map(|(_, size)| *size)
     });
     let text = move || match (making.get() == Some(piece), size.get()) {
         (true, _) => "Making it ..".to_owned(),
-        (_, Some(bytes)) => Bytes(bytes).to_string(),
-        (_, None) => "none".to_owned(),
+        (_, Some(Some(bytes))) => Bytes(bytes).to_string(),
+        (_, Some(None)) => "none".to_owned(),
+        (_, None) => "..".to_owned(),
     };
-    let off = move || size.read().is_none() || making.read().is_some();
+    let off = move || size.get().flatten().is_none() || making.read().is_some();
     let save = move |_| {
         if !untrack(off) {
             session.take(piece, side.get_untracked());
