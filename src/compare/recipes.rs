@@ -46,7 +46,7 @@ impl Recipe {
         Self {
             name: "wide-sup-con",
             title: "Supervised contrastive, wide",
-            why: "As batch-sup-con, with a network of 1,024 and 128 outputs, which takes several times as long.",
+            why: "Like batch-sup-con (supervised contrastive within a batch), with a wider network, of 1,024 and 128 outputs; takes several times as long.",
             suits: "4 to 64 classes and 64 columns or more: embeddings of sentences and pictures, spectra",
             source: "Khosla et al. 2020, Supervised Contrastive Learning; PML's SupConLoss",
             sets: Shape::FewClassesOfManyFeatures.sets(),
@@ -56,7 +56,7 @@ impl Recipe {
             title: "Triplets with a memory",
             why: "A memory of past batches brings positives to batches that are drawn at random: for many classes with few rows \
                   each.",
-            suits: "many classes: more than a batch holds two rows of",
+            suits: "so many classes that a batch cannot hold two rows of each",
             source: "Wang et al. 2020, Cross-Batch Memory; PML's CrossBatchMemory",
             sets: Shape::ManyClasses.sets(),
         },

@@ -206,7 +206,8 @@ impl CompareReport {
             return format!("{name} is clearly better than every other row.");
         };
         let excluded = standing(Standing::Clear);
-        let excluded = excluded.map(|clear| format!("Excluded, as clearly worse: {clear}. "));
+        let excluded =
+            excluded.map(|clear| format!("Excluded, as clearly worse than {name}: {clear}. "));
         let how = match self.folds {
             0 => "folds of all rows that are not tested would tell more",
             _ => "these rows cannot tell them apart, so take the one that suits you",
@@ -231,6 +232,7 @@ impl CompareReport {
             return format!("{stopped}Nothing is scored yet.");
         };
         let outcome = self.outcome(&leader.name);
+        let heads = self.heads();
         let test = match (&self.test, self.finished) {
             (Some(TestScore { seed, metrics, .. }), _) => {
                 let of_seed = match leader.kind {
@@ -238,7 +240,7 @@ impl CompareReport {
                     RowKind::Raw | RowKind::LinearMap => String::new(),
                 };
                 format!(
-                    " On the test rows, scored once and for it alone{of_seed}, the nearest row is right for {:.3} ± {:.3}.",
+                    " Only the leader is scored on the test rows, once{of_seed}: the nearest row is right for {:.3} ± {:.3}.",
                     metrics.precision_at_1, metrics.standard_error
                 )
             }
@@ -248,7 +250,25 @@ impl CompareReport {
             (None, true) => " There are no test rows to score.".to_owned(),
             (None, false) => String::new(),
         };
-        format!("{stopped}{outcome}{test}")
+        format!("{stopped}{outcome}{heads}{test}")
+    }
+
+    /// How far the trained heads differ, if something simpler leads: each was held against that alone.
+    fn heads(&self) -> String {
+        let is_head = |row: &&CompareRow| row.kind == RowKind::Head;
+        let scores = self
+            .rows
+            .iter()
+            .filter(is_head)
+            .filter_map(|row| row.precision_at_1);
+        let mut scores: Vec<f64> = scores.collect();
+        scores.sort_by(f64::total_cmp);
+        match &scores[..] {
+            [low, .., high] if !self.leader().is_some_and(|row| is_head(&row)) => format!(
+                " The heads themselves lie between {low:.3} and {high:.3}, and were not held against each other."
+            ),
+            _ => String::new(),
+        }
     }
 }
 

@@ -284,8 +284,8 @@ fn by_heart(evaluations: &[Evaluation]) -> Option<String> {
     let parts = above > FAR_ABOVE.max(SURE * error) && rose > RISES * train.standard_error;
     parts.then(|| {
         format!(
-            "After step {step} validation precision@1 rose no more ({best:.2}), and that of training rows went on from {at_best:.2} to {:.2}: \
-             from there on the head learned its training rows by heart. More rows help, or a head that can learn less (fewer \
+            "Validation precision@1 was best at step {step} ({best:.2}) while that of training rows went on from {at_best:.2} to {:.2}: \
+             the head learned its training rows by heart. More rows help, or a head that can learn less (fewer \
              hidden units, dropout).",
             of(&train)
         )
@@ -580,7 +580,7 @@ mod tests {
             (600, 0.98, 0.59),
         ];
         let text = said(&parts).expect("they part");
-        assert!(text.starts_with("After step 200 validation precision@1 rose no more (0.60), and that of training rows went on from 0.70 to 0.98"), "{text}");
+        assert!(text.starts_with("Validation precision@1 was best at step 200 (0.60) while that of training rows went on from 0.70 to 0.98"), "{text}");
         // Validation still rises; both end alike; training rows were as good at the best step.
         for none in [
             &[(0, 0.3, 0.3), (200, 0.8, 0.5), (400, 0.98, 0.6)][..],

@@ -85,7 +85,7 @@ test("every row is checked by a head that did not train on it, labels are accept
     await page.says("check-every-row", /^Check the label of every row$/);
     assert.equal(await page.find("suspects").count(), 0, "stopped before the end, nothing is said");
     await page.click("check-every-row");
-    await page.says("rows-to-check", /of 600 rows look like another class, \d+ for head and features, \d+ for the head alone, \d+ for the features alone:/);
+    await page.says("rows-to-check", /of 600 rows look like another class, \d+ by head and features, \d+ by the head only, \d+ by the features only:/);
     const found = await suspects(page);
     const right = found.filter(({ row }) => changed.includes(row));
     console.log(`${right.length} of ${changed.length} changed labels among ${found.length} rows to check`);

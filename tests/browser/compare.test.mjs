@@ -53,7 +53,7 @@ test("the default comparison gives the table of the command line, and its settin
       assert.ok(Math.abs(row.map - other.mean_average_precision_at_r) < 0.01, `${row.name}: ${row.map}`);
       assert.equal(row.standing.split(/\s/)[0], other.standing.split("_")[0]);
     }
-    assert.match(await page.text("compare-verdict"), /^Excluded, as clearly worse: .*linear head.* Still open: ArcFace leads, within noise of .* On the test rows, scored once/);
+    assert.match(await page.text("compare-verdict"), /^Excluded, as clearly worse than ArcFace: .*linear head.* Still open: ArcFace leads, within noise of .* Only the leader is scored on the test rows, once/);
     // What is saved is the report of the command line.
     const report = JSON.parse(await saved(page, "compare-save"));
     assert.deepEqual(Object.keys(report).sort(), Object.keys(own).sort());
@@ -140,7 +140,7 @@ test("a search for the best recipe ends within its seconds, and its winner can b
     const unasked = Number(await page.find("fit-seconds").inputValue());
     assert.ok(unasked >= 10 && unasked <= 300, `${unasked} s`);
     // A machine that is too busy for three seeds is not waited for.
-    if (unasked < 300) await page.says("fit-forecast", /with 3 seeds each, by which luck is told from merit\.$/);
+    if (unasked < 300) await page.says("fit-forecast", /with 3 seeds each, which tells luck from merit\.$/);
     await page.find("fit-seconds").fill("1");
     await page.says("fit-forecast", /with one seed each: they are ranked, and no difference is told from chance\. With two seeds it takes about \d+ (s|min)\.$/);
     await page.find("fit-seconds").fill("6");

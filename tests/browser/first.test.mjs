@@ -83,6 +83,13 @@ test("the answer is three bars of the command line's scores, and all else stands
     await page.page.locator(".why summary").click();
     await page.says("why", /On rows it never saw, the nearest row is right for 0\.9\d \(precision@1\): raw features 0\.98/);
     assert.ok((await page.find("why").boundingBox()).width > 500);
+    // It lies over what is below, and goes as other explanations do.
+    await page.page.keyboard.press("Escape");
+    assert.ok(await page.find("why").isHidden());
+    await page.page.locator(".why summary").click();
+    assert.ok(await page.find("why").isVisible());
+    await page.find("map-caption").click();
+    assert.ok(await page.find("why").isHidden());
   });
 });
 

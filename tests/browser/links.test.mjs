@@ -78,6 +78,7 @@ test("a link whose data is a file says so, and its settings hold once the file i
     assert.equal(await page.error(), "");
     assert.match(await page.text("status"), /^Choose/);
     assert.ok(await page.find("run").isDisabled());
+    assert.equal(await page.knob("Steps"), "33", "what the link asks for, before the file is there");
     assert.equal(await page.find("dataset-select").locator("option:checked").innerText(), "choose ..");
     await page.upload(path.join(root, "tests/data/trees.csv"));
     await page.summary(/^trees.csv/);

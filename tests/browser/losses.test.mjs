@@ -136,7 +136,7 @@ test("devices that are lost and GPU processes that end cost a run nothing, and a
     await ended(page);
     assert.equal(await page.error(), "");
   });
-}, 480 + 60 * LOSSES);
+}, 720 + 60 * LOSSES);
 
 test("where the link asks for a GPU and the browser gives none any more, one click goes on on the CPU", async () => {
   await before([losing], "?engine=gpu", async (page) => {

@@ -35,6 +35,8 @@ test("the data is on the map before a run, and goes from features to embeddings 
     // One class alone, and all again.
     const legend = page.page.locator(".classes button").first();
     const all = await page.drawn("embedding-map");
+    const rings = await page.page.locator(".classes button i").evaluateAll((rings) => rings.slice(0, 3).map((ring) => getComputedStyle(ring).backgroundColor));
+    assert.equal(new Set(rings).size, 3, `each class has its colour: ${rings}`);
     await legend.click();
     await settled();
     const alone = await page.drawn("embedding-map");

@@ -10,6 +10,9 @@ const on = pages();
 
 const forecast = (page) => page.bare("forecast", "bytes");
 
+/** What buffers are for that hold the triplets or pairs of a step. */
+const OF_A_STEP = ["similarities", "ranks", "triplets"];
+
 /** What `nearfar plan train` says that a run holds. */
 function native(sizes, ...settings) {
   const cli = path.join(root, "target/debug/nearfar");
@@ -48,9 +51,22 @@ test("sizes alone give memory, time and PML's share, by a link, and nothing runs
       await page.page.locator(id).fill(value);
       await page.page.locator(id).blur();
     };
-    await enter("#imagined-0", "6000");
-    await page.summary(/^6000 rows/);
-    assert.match(page.page.url(), /data=6000x128x1000/);
+    const step = async () => Number((await page.text("forecast-pml")).match(/ take ([\d.]+) MiB of it/)[1]);
+    const mined = ({ memory }) => memory.buffers.filter(({ label, purpose }) => OF_A_STEP.includes(purpose) && !label.startsWith("evaluate."));
+    const nativeStep = (plan) => mined(plan).reduce((sum, { bytes }) => sum + bytes, 0) / 2 ** 20;
+    assert.ok(Math.abs((await step()) - nativeStep(own)) < 0.06);
+    await page.page.evaluate(() => {
+      const forecast = document.querySelector("[data-testid=forecast]");
+      window.told = [];
+      new MutationObserver(() => window.told.push(forecast.textContent)).observe(forecast, { characterData: true, childList: true, subtree: true });
+    });
+    await enter("#imagined-0", "60000");
+    await page.summary(/^60\s000 rows/);
+    await page.says("forecast", /^This run will take/);
+    // Until they are counted, no figure is told as one of the new sizes.
+    assert.match((await page.page.evaluate(() => window.told))[0], /^The new sizes are being counted/);
+    assert.ok(Math.abs((await step()) - nativeStep(native("60000x128x1000", "batch_size=64", "memory_size=16384"))) < 0.06, "evaluations are no part of a step");
+    assert.match(page.page.url(), /data=60000x128x1000/);
     assert.match(page.page.url(), /memory_size=16384/);
     await page.page.waitForFunction((bytes) => Number(document.querySelector("[data-testid=forecast]").dataset.bytes) < bytes, bytes);
     await page.set("Memory rows", "0");
@@ -63,6 +79,8 @@ test("sizes alone give memory, time and PML's share, by a link, and nothing runs
     await page.click("run");
     assert.match(await page.error(), /There are no rows yet, only their number/);
     assert.equal(await page.number("step-count"), 0);
+    await enter("#imagined-0", "6000");
+    await page.summary(/^6000 rows/);
     await enter("#imagined-2", "7000");
     await page.page.waitForFunction(() => /classes is 7000: 6000 rows have at most as many/.test(document.querySelector("[data-testid=error]").textContent));
     // Real data takes its place.

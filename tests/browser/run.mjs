@@ -14,7 +14,7 @@ const took = [];
 const run = (file) => new Promise((done) => {
   const started = Date.now();
   // The file counts as one test, too. On a busy machine the limits of its tests end it, not this one.
-  const test = spawn(process.execPath, ["--test", "--test-timeout=900000", file]);
+  const test = spawn(process.execPath, ["--test", "--test-timeout=1200000", file]);
   let said = "";
   for (const stream of [test.stdout, test.stderr]) stream.on("data", (part) => (said += part));
   test.on("close", (status) => {

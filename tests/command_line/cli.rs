@@ -1681,7 +1681,7 @@ fn compare_prints_a_table_that_ends_in_a_sentence() {
     let lines: Vec<&str> = printed.lines().collect();
     assert!(lines[0].starts_with("precision@1  spread"), "{printed}");
     assert!(lines[1].contains(" leader "), "{printed}");
-    let sentence = "On the test rows, scored once and for it alone";
+    let sentence = "Only the leader is scored on the test rows, once";
     assert!(lines.last().expect("lines").contains(sentence), "{printed}");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(

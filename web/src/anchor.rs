@@ -270,7 +270,7 @@ fn Triplet(state: State, scene: StoredValue<Scene>) -> impl IntoView {
         });
         match drawn {
             true => "They are joined on the map of the embeddings.",
-            false => "They are not on the map as it is now.",
+            false => "Its rows are not on the map as it is now.",
         }
     };
     view! {

@@ -2,7 +2,7 @@
 //! *Why*; before there is a run, the question that it answers, and data to see it on.
 
 use leptos::prelude::*;
-use nearfar::{Gain, Metrics, TrainConfig};
+use nearfar::{Compared, Gain, Metrics, TrainConfig};
 use wasm_bindgen::JsCast as _;
 use web_sys::HtmlElement;
 
@@ -178,8 +178,8 @@ impl Said {
             }
             false => (
                 "Is it worth training on your rows?",
-                "Press Run. In seconds you see how often the nearest row is of the same class: by a small trained network, by a linear \
-                 map, and by the features as they are."
+                "Press Run. At its end you see how often the nearest row is of the same class: by a small trained network, by a linear \
+                 map, and by the features alone."
                     .to_owned(),
             ),
         };
@@ -228,42 +228,53 @@ impl Said {
     }
 }
 
-/// The scores in a plain sentence: of the nearest row where that tells a difference, else of whole groups.
+/// The scores in plain sentences: those of whole groups first if they alone tell the head from everything simpler.
 fn plain(curves: &Curves) -> String {
     let Some(raw) = curves.compared.first() else {
         return String::new();
     };
     let clear = |gain: &Gain| gain.low > 0.0 || gain.high < 0.0;
-    let linear = |of: fn(&nearfar::Compared) -> f64, unit: f64| {
-        let other = curves.compared.get(1).map(of);
-        other.map_or_else(String::new, |other| match unit {
-            1.0 => format!(", by a linear map {other:.2}"),
-            _ => format!(", by a linear map for {:.0}", unit * other),
-        })
-    };
-    if clear(&raw.nearest) {
-        return format!(
-            "Of 100 rows it never saw, the nearest row is of the same class for {:.0}; by the raw features for {:.0}{}.",
+    let ahead = |of: fn(&Compared) -> &Gain| curves.compared.iter().all(|it| of(it).low > 0.0);
+    let linear = curves.compared.get(1);
+    let nearest = clear(&raw.nearest).then(|| {
+        let linear = linear.map_or_else(String::new, |linear| {
+            format!(", by a linear map for {:.0}", 100.0 * linear.nearest.other)
+        });
+        format!(
+            "Of 100 rows it never saw, the nearest row is of the same class for {:.0}; by the raw features for {:.0}{linear}.",
             100.0 * (raw.nearest.other + raw.nearest.gain),
             100.0 * raw.nearest.other,
-            linear(|other| other.nearest.other, 100.0)
-        );
+        )
+    });
+    let groups = clear(&raw.groups).then(|| {
+        let closer = if raw.groups.gain > 0.0 {
+            "closer"
+        } else {
+            "less close"
+        };
+        let [not, linear] = linear.map_or_else(Default::default, |linear| {
+            let not = match linear.groups.low > 0.0 || raw.groups.gain < 0.0 {
+                true => "",
+                false => " than by the raw features, but not than by a linear map",
+            };
+            [not.to_owned(), format!(", by a linear map {:.2}", linear.groups.other)]
+        });
+        format!(
+            "With it rows of one class lie {closer} together{not}: MAP@R {:.2}, by the raw features {:.2}{linear}.",
+            raw.groups.other + raw.groups.gain,
+            raw.groups.other,
+        )
+    });
+    match (nearest, groups) {
+        (Some(nearest), Some(groups)) if ahead(|it| &it.groups) && !ahead(|it| &it.nearest) => {
+            format!("{groups} {nearest}")
+        }
+        (Some(nearest), _) => nearest,
+        (None, Some(groups)) => {
+            format!("For rows it never saw, the nearest row is right as often without it. {groups}")
+        }
+        (None, None) => "Rows it never saw tell no difference from the raw features.".to_owned(),
     }
-    if !clear(&raw.groups) {
-        return "Rows it never saw tell no difference from the raw features.".to_owned();
-    }
-    let closer = if raw.groups.gain > 0.0 {
-        "closer"
-    } else {
-        "less close"
-    };
-    format!(
-        "For rows it never saw, the nearest row is right as often without it. With it rows of one class lie {closer} together: MAP@R {:.2}, \
-         by the raw features {:.2}{}.",
-        raw.groups.other + raw.groups.gain,
-        raw.groups.other,
-        linear(|other| other.groups.other, 1.0)
-    )
 }
 
 /// The gain of the memory in precision@1 and its meaning, if two runs differ by the memory alone.

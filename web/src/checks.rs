@@ -39,7 +39,7 @@ pub(crate) fn Checks(state: State, session: Session) -> impl IntoView {
                 <button data-testid="check-every-row" class:primary=can_check_now(state) aria-disabled=move || cannot().to_string() on:click=move |_| session.check_every_row()>{text}</button>
                 <p class="muted">
                     "Each row is judged by a head that did not train on it: five heads are trained anew, each without a fifth of the rows ("
-                    {takes} "). A row is listed where eight or more of its ten nearest rows are of one other class, on whose side it lies as far as usual rows lie on their own; and where the features alone say so."
+                    {takes} "). Listed are rows with eight or more of their ten nearest rows in one other class, as deep in it as its own rows are; rows of which the features alone say so, too."
                 </p>
             </div>
             <div class="ask">
@@ -147,7 +147,7 @@ fn said(check: &RowsToCheck) -> String {
     let by = match check.suspects.iter().any(|of| of.by_features.is_some()) {
         false => String::new(),
         true => format!(
-            ", {} for head and features, {} for the head alone, {} for the features alone",
+            ", {} by head and features, {} by the head only, {} by the features only",
             count(true, true),
             count(true, false),
             count(false, true)

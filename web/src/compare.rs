@@ -200,7 +200,7 @@ fn Search(state: State, session: Session) -> impl IntoView {
                 time(1e3 * two as f64)
             ),
             seeds => format!(
-                "In this time the last recipes are trained with {seeds} seeds each, by which luck is told from merit."
+                "In this time the last recipes are trained with {seeds} seeds each, which tells luck from merit."
             ),
         })
     };

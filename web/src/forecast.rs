@@ -26,10 +26,13 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
             ..state.curves.read().config.clone()
         };
         let told = state.phase.get() == Phase::Finished && ran == *config;
-        state.can_start() && !told && state.forecast.read().is_some()
+        let can_start = state.can_start() || (state.is_imagined() && state.reading.get() > 0);
+        can_start && !told && state.forecast.read().is_some()
     };
     let refused = move || matches!(*state.forecast.read(), Some(Err(_)));
+    let is_old = move || is_old(state);
     let said = move || match &*state.forecast.read() {
+        _ if is_old() => "The new sizes are being counted ..".to_owned(),
         Some(Ok(forecast)) => {
             // Beside a run on the page, the forecast is of the next one.
             let which = if state.has_run() { "The next" } else { "This" };
@@ -53,7 +56,7 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
     let tells_pml = move || pml() > MUCH || (state.is_imagined() && pml() > 0);
     let parts = Signal::derive(move || planned(state, |forecast| forecast.by_purpose.clone()));
     view! {
-        <div class="forecast" hidden=move || !shown()>
+        <div class="forecast" class:old=is_old hidden=move || !shown()>
             <p data-testid="forecast" data-bytes=bytes role="status" class:refused=refused>{said}</p>
             {move || fits(state)}
             <p class="muted" data-testid="forecast-pml" data-bytes=pml_bytes hidden=move || !tells_pml()>
@@ -81,6 +84,17 @@ fn fits(state: State) -> Option<impl IntoView> {
     };
     let buttons: Vec<_> = refusal.fits.iter().map(button).collect();
     (!buttons.is_empty()).then(|| view! { <p class="fits">{buttons}</p> })
+}
+
+/// Tells if the forecast is of other sizes of imagined data than are asked for by now.
+fn is_old(state: State) -> bool {
+    let counted = planned(state, |forecast| Some(forecast.table_bytes));
+    let data = state.data.read();
+    let imagined = data.as_ref().filter(|data| data.imagined);
+    imagined.is_some_and(|data| {
+        let asked = 4 * data.rows as u64 * data.dim as u64;
+        state.reading.get() > 0 || counted.is_some_and(|counted| counted != asked)
+    })
 }
 
 /// A value of the forecast; the default without one.

@@ -238,7 +238,12 @@ impl Session {
                 let name = LISTED[0].to_owned();
                 self.ask(Source::Sample(name), Some(link.sets));
             }
-            (Some(name), _) => {
+            (Some(name), here) => {
+                // Without data the page shows what the link asks for.
+                if here.is_none() {
+                    let (config, _) = TrainConfig::default().with_sets(&link.sets);
+                    self.state.config.set(config);
+                }
                 self.state.notice.set(Some(format!(
                     "The link remembers settings, not your file: drop {} again.",
                     start_of(&name)

@@ -197,7 +197,7 @@ pub(crate) const FILES: Meaning = term(
 );
 pub(crate) const RAW: Meaning = term(
     "raw features",
-    "The score of your rows as they came, without any network: what you have before training.",
+    "The score of your rows before any network, with the scaling that the network gets them in: what you have without training.",
 );
 pub(crate) const LDA: Meaning = term(
     "linear map (LDA)",
@@ -227,7 +227,9 @@ pub(crate) const BEHIND: Meaning = term(
 /// Meaning of [`VALIDATION`] where its rows are ranked among so many training rows too.
 pub(crate) fn validation(among: usize) -> String {
     let among = among_training(among);
-    let among = among.map_or_else(String::new, |it| format!(" Here {it}."));
+    let among = among.map_or_else(String::new, |it| {
+        format!(" Here {it}; MAP@R may come out higher than on the test rows, since the head has already drawn those together.")
+    });
     VALIDATION.text.to_owned() + &among
 }
 
@@ -252,12 +254,24 @@ pub(crate) fn provide() -> impl Fn() -> bool + Copy {
         let target = event
             .target()
             .and_then(|target| wasm_bindgen::JsCast::dyn_into::<web_sys::Element>(target).ok());
-        let within = target.and_then(|target| target.closest(".explained").ok().flatten());
+        let within = target
+            .as_ref()
+            .and_then(|target| target.closest(".explained").ok().flatten());
         if within.is_none() {
             open.set(None);
         }
+        let within = target.and_then(|target| target.closest(".why").ok().flatten());
+        if within.is_none() {
+            close_why();
+        }
     });
-    move || open.try_update(Option::take).flatten().is_some()
+    move || open.try_update(Option::take).flatten().is_some() || close_why()
+}
+
+/// Closes *Why* of the verdict, which lies over what is below it; tells if it was open.
+fn close_why() -> bool {
+    let why = document().query_selector(".why[open]").ok().flatten();
+    why.is_some_and(|why| why.remove_attribute("open").is_ok())
 }
 
 /// A term of the field, with its meaning.

@@ -127,7 +127,7 @@ fn forecast(state: State) -> String {
             },
             match state.phase.get() {
                 Phase::Finished =>
-                    " The run under One run makes room for them; it stays under Runs.",
+                    " The run under One run is cleared for them; it stays under Runs.",
                 _ => "",
             }
         ),

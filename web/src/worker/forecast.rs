@@ -1,6 +1,8 @@
 //! Forecasts of memory and time, and the speed that they are made by.
 
-use nearfar::{MemoryReport, Purpose, Rate, Room, RowSource, Run, Side, TrainConfig, Trainer};
+use nearfar::{
+    MemoryPlan, MemoryReport, Purpose, Rate, Room, RowSource, Run, Side, TrainConfig, Trainer,
+};
 
 use super::Core;
 use crate::protocol::{EvaluationForecast, Event, Refusal, RunForecast};
@@ -48,10 +50,7 @@ impl Core {
                 by_purpose,
                 predicted_ms: forecast.predicted_ms,
                 pml_bytes: Trainer::plan_pml(data, config),
-                step_bytes: [Purpose::Similarities, Purpose::Ranks, Purpose::Triplets]
-                    .iter()
-                    .filter_map(|purpose| forecast.memory.by_purpose().get(purpose).copied())
-                    .sum(),
+                step_bytes: of_step(&forecast.memory),
                 table_bytes: 4 * data.rows() as u64 * data.features.dim() as u64,
                 text_bytes: data.text_bytes(),
                 table_in_file: matches!(data.features, RowSource::Blob(_)),
@@ -128,4 +127,13 @@ impl Core {
             predicted_ms: forecast.predicted_ms,
         }));
     }
+}
+
+/// Bytes of what a step mines in a plan of a whole run.
+fn of_step(plan: &MemoryPlan) -> u64 {
+    let mined = [Purpose::Similarities, Purpose::Ranks, Purpose::Triplets];
+    let buffers = plan.buffers().iter();
+    let of_step =
+        buffers.filter(|it| mined.contains(&it.purpose) && !it.label.starts_with("evaluate."));
+    of_step.map(|it| it.bytes).sum()
 }
