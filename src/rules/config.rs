@@ -105,12 +105,12 @@ pub struct TrainConfig {
     /// The weights before the first step.
     pub initial_weights: InitialWeights,
     /// Rows of a batch, at least 2; or 1 with a memory, or with proxies, to compare it with. Where classes are many and small, larger ones
-    /// are better: `docs/memory.md` has figures.
+    /// are better: of 650 classes 32 rows reach precision@1 0.41 without a memory, 128 reach 0.75, 512 reach 0.97 (`docs/measured.md`).
     pub batch_size: usize,
     /// Sampler of the rows of a batch; `m_per_class=4` is short for `m-per-class` with `m` 4, or for `m-per-class-epoch` if that is
     /// chosen already.
     pub sampler: Sampler,
-    /// Rows of the cross-batch memory (PML's `CrossBatchMemory`), 0 for none, else at least a batch.
+    /// Rows of the cross-batch memory (PML's `CrossBatchMemory`), 0 for none, else at least a batch: `docs/measured.md` has figures.
     pub memory_size: usize,
     /// The first step that uses the memory; until then nothing is stored and the loss sees the batch alone.
     pub memory_start_step: u64,

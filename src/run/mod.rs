@@ -124,7 +124,8 @@ impl Run {
     }
 
     /// A run without any results yet.
-    fn of(trainer: Trainer) -> Self {
+    fn of(mut trainer: Trainer) -> Self {
+        trainer.watch_pairs(false);
         Self {
             trainer,
             history: Thinned::default(),

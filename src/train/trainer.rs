@@ -104,6 +104,7 @@ pub struct Trainer {
     kept: Kept,
     step: u64,
     pairs: Option<PairHistogram>,
+    counts_pairs: bool,
     last: Option<LastStep>,
     failed: Option<Error>,
     /// The state is that after the last step. A step that breaks off leaves rows drawn and stored that no step used.
@@ -245,6 +246,7 @@ impl Trainer {
             kept: Kept::new(&mut workspace, sizes),
             step: 0,
             pairs: None,
+            counts_pairs: true,
             last: None,
             failed: None,
             whole: true,
@@ -401,8 +403,9 @@ impl Trainer {
             let of_steps = drawn[first..].iter().zip(numbers.chunks_exact(batch));
             for (i, (drawn, numbers)) in of_steps.enumerate() {
                 let ahead = first + i;
-                let last = ahead + 1 == steps;
-                self.record(slices, i, ahead, numbers, drawn, last).await?;
+                let counts_pairs = self.counts_pairs && ahead + 1 == steps;
+                self.record(slices, i, ahead, numbers, drawn, counts_pairs)
+                    .await?;
             }
             let report = &self.train.report;
             reports.push(slices.fetch(report, 0, zeros.len() as u64).await?);
@@ -444,7 +447,8 @@ impl Trainer {
             && reports.len() == drawn.len()
         {
             let pairs = &words[drawn.len() * of_a_step..];
-            self.pairs = Some(PairHistogram::read(self.step, pairs));
+            let read = || PairHistogram::read(self.step, pairs);
+            self.pairs = self.counts_pairs.then(read);
             self.last = Some(LastStep {
                 slots: last.slots,
                 alone: last.alone,
@@ -506,6 +510,12 @@ impl Trainer {
     /// learns proxies, they are pairs of a row and a proxy.
     pub fn pairs(&self) -> Option<&PairHistogram> {
         self.pairs.as_ref()
+    }
+
+    /// Counts the pairs of steps from now on for [`Trainer::pairs`], as it does without being asked; or not: then rows that no
+    /// triplet has as its anchor cost no similarities.
+    pub fn watch_pairs(&mut self, wanted: bool) {
+        self.counts_pairs = wanted;
     }
 
     /// Age of the last step's references.

@@ -89,7 +89,8 @@ pub(crate) const PAIRS: Meaning = term(
 );
 pub(crate) const VALID: Meaning = term(
     "valid",
-    "All triplets that the rows of batch and memory can form; all pairs, where the loss looks at pairs.",
+    "All triplets that the rows of batch and memory can form; all pairs, where the loss looks at pairs. Few classes make many: with \
+     1,024 memory rows an anchor of ten classes has 94,000, one of 450 has 2,100.",
 );
 pub(crate) const MINED: Meaning = term(
     "mined",
