@@ -9,8 +9,7 @@
 //   sum of count * v = <G_a, anchor>                    cosine
 //                    = 2 <G_a, anchor> - 2 sum of weights      l2, as v = -|dv/ds|^-1 and v^2 = 2 - 2 s
 //
-// mine                    one workgroup per 8 rows, segment   h[lo] += 1, h[hi] -= 1; totals; the segment's part of G and weights;
-//                                                             zeros, and no similarity, if none of the rows has a positive
+// mine                    one workgroup per 8 rows, segment   h[lo] += 1, h[hi] -= 1; totals; the segment's part of G and weights
 // finish                  one workgroup a row                 c in place of h; G = parts ascending, then segments of positives in
 //                                                             their order; the row's term beside <G_a, anchor>; in windows of both
 // share_with_references   one workgroup per 8 references      G of in-batch references: += sum over anchors of weight * anchor
@@ -205,15 +204,6 @@ fn similarities(first: u32, reference: u32) -> array<f32, OWNERS> {
   return array(s.x, s.y, s.z, s.w, t.x, t.y, t.z, t.w);
 }
 
-/// Tells if one of OWNERS rows of the block, from `first` on, has a positive: without one a row is in no triplet.
-fn has_positives(first: u32) -> bool {
-  var all = 0u;
-  for (var o = first; o < min(first + OWNERS, params.rows); o++) {
-    all += batch[params.batch + o].w;
-  }
-  return all > 0u;
-}
-
 /// Four components of a reference; behind the last comes a one, so that weights add up as components do.
 fn component(reference: u32, k: u32) -> vec4f {
   if k < params.stride {
@@ -236,35 +226,33 @@ fn mine(
   }
   let start = segment * SEGMENT;
   var counts: array<u32, TOTALS / 2u>;  // of OWNERS rows with at most 2^24 positives each, and 8 references at most
-  if params.pairs != NOWHERE || has_positives(first) {
-    for (var place = 0u; place < SEGMENT; place += WORKGROUP_SIZE) {
-      let slot = place + lane;
-      let reference = min(start + slot, params.references - 1u);
-      let s = similarities(first, reference);
-      let tag = tags[reference];
-      for (var o = 0u; o < OWNERS; o++) {
-        var weight = 0.0;
-        if first + o < params.rows && start + slot < params.references {
-          let row = batch[params.batch + first + o];
-          if params.pairs != NOWHERE {
-            count_pair(row, tag, s[o]);
-          }
-          if tag.x != row.x && row.w > 0u {
-            let m = meet(row, s[o]);
-            if m.low < m.high {
-              atomicAdd(&gap_counts[row.z + m.low], 1u);
-              atomicSub(&gap_counts[row.z + m.high], 1u);
-              weight = f32(m.high - m.low) * slope(s[o]);
-            }
-            counts[VALID / 2u] += row.w;
-            counts[WITHIN / 2u] += m.within;
-            counts[HARDER / 2u] += m.hard;
-            counts[MINED / 2u] += m.mined.y - m.mined.x;
-            counts[ACTIVE / 2u] += m.high - m.low;
-          }
+  for (var place = 0u; place < SEGMENT; place += WORKGROUP_SIZE) {
+    let slot = place + lane;
+    let reference = min(start + slot, params.references - 1u);
+    let s = similarities(first, reference);
+    let tag = tags[reference];
+    for (var o = 0u; o < OWNERS; o++) {
+      var weight = 0.0;
+      if first + o < params.rows && start + slot < params.references {
+        let row = batch[params.batch + first + o];
+        if params.pairs != NOWHERE {
+          count_pair(row, tag, s[o]);
         }
-        weights[slot][o] = weight;
+        if tag.x != row.x && row.w > 0u {
+          let m = meet(row, s[o]);
+          if m.low < m.high {
+            atomicAdd(&gap_counts[row.z + m.low], 1u);
+            atomicSub(&gap_counts[row.z + m.high], 1u);
+            weight = f32(m.high - m.low) * slope(s[o]);
+          }
+          counts[VALID / 2u] += row.w;
+          counts[WITHIN / 2u] += m.within;
+          counts[HARDER / 2u] += m.hard;
+          counts[MINED / 2u] += m.mined.y - m.mined.x;
+          counts[ACTIVE / 2u] += m.high - m.low;
+        }
       }
+      weights[slot][o] = weight;
     }
   }
   for (var i = 0u; i < TOTALS / 2u; i++) {

@@ -317,11 +317,10 @@ impl Comparison {
         self.engine.settle().await?;
         self.engine.ledger().restart_peak();
         let (engine, dataset) = (self.engine.clone(), Rc::clone(&self.dataset));
-        let mut trainer = match fold.and_then(|fold| self.folds.get(fold)) {
+        let trainer = match fold.and_then(|fold| self.folds.get(fold)) {
             Some(sides) => Trainer::on(engine, dataset, config, sides.clone()).await?,
             None => Trainer::at_random(engine, dataset, config).await?,
         };
-        trainer.watch_pairs(false);
         match starts_at_random {
             true => Ok(trainer),
             false => trainer.with_first_weights().await,

@@ -30,29 +30,6 @@ pub struct Row {
     pub positives: u32,
 }
 
-/// Rows whose similarities a pass computes. The others have no reference of some kind, without which their similarities change nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Computed {
-    /// All rows.
-    All,
-    /// Rows with a positive.
-    WithPositives,
-    /// Rows with a positive and a negative: the anchors of triplets.
-    WithBoth,
-}
-
-impl Computed {
-    /// Tells if the similarities of a row are computed. `tags`: those of all references.
-    pub fn holds(self, row: &Row, tags: &[[u32; 2]]) -> bool {
-        let has_negatives = || tags.iter().any(|[label, _]| *label != row.label);
-        match self {
-            Self::All => true,
-            Self::WithPositives => row.positives > 0,
-            Self::WithBoth => row.positives > 0 && has_negatives(),
-        }
-    }
-}
-
 /// Meaning of a label's bits: a class, and in the bits above it a group, if rows have groups. Rows of one group are no neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LabelBits {
@@ -155,23 +132,6 @@ impl<'a> Panel<'a> {
     ) -> Vec<Self> {
         let most = rows_of_a_part(block.rows, block.operations(), PANEL);
         Self::parts(block, most, inputs, thresholds, gap_counts)
-    }
-
-    /// All rows of the block.
-    pub(super) fn whole(
-        block: &Block,
-        inputs: Slices<'a>,
-        thresholds: &'a mut [[u32; 2]],
-        gap_counts: &'a mut [u32],
-    ) -> Self {
-        let rows = &inputs.batch[block.batch..][..block.rows];
-        let start = rows[0].offset as usize;
-        Self {
-            rows,
-            anchors: &inputs.anchors[block.first_row * block.stride..],
-            thresholds: &mut thresholds[start..],
-            gap_counts: &mut gap_counts[start..],
-        }
     }
 
     /// Cuts the block into parts of `most` rows.

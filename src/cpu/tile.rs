@@ -79,23 +79,6 @@ pub(super) fn rows_at_once(rows: usize, operations: usize, panels: usize) -> usi
     }
 }
 
-#[cfg(test)]
-thread_local! {
-    /// References that panels met on this thread.
-    static MET: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
-}
-
-/// References that panels met in this work, all of it on one thread.
-#[cfg(test)]
-pub(super) fn met(work: impl FnOnce() + Send) -> usize {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
-    pool.expect("a thread starts").install(|| {
-        MET.set(0);
-        work();
-        MET.get()
-    })
-}
-
 /// Multiplies a panel of rows with references: `s[i][row] = <lanes[..][row], references[places[i]]>`.
 ///
 /// Each is a sum of partial sums of [`BLOCK`] components, both ascending, whatever the other lanes and places hold: equal rows give
@@ -106,8 +89,6 @@ pub(super) fn similarities(
     places: &[usize],
     s: &mut [[f32; PANEL]],
 ) {
-    #[cfg(test)]
-    MET.set(MET.get() + places.len());
     Arch::new().dispatch(Similarities {
         lanes,
         references,

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::cpu;
 pub use crate::cpu::SEGMENT;
-pub use crate::cpu::ranks::{Block, Computed, LabelBits, NO_ID, Row};
+pub use crate::cpu::ranks::{Block, LabelBits, NO_ID, Row};
 use crate::engine::gpu::{Binding, GpuCommands};
 use crate::engine::{Commands, DeviceVec};
 

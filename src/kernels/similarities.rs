@@ -10,7 +10,7 @@ use crate::cpu;
 pub use crate::cpu::Distance;
 pub use crate::cpu::similarities::NONE;
 use crate::engine::{Commands, DeviceVec};
-use crate::kernels::ranks::{Block, Computed, Inputs};
+use crate::kernels::ranks::Block;
 use crate::kernels::stride;
 
 const SOURCE: &[&str] = wgsl!("stored_f32.wgsl", "similarities.wgsl", "tile.wgsl");
@@ -79,9 +79,9 @@ pub fn similarities(
     references: Stored<'_>,
     similarities: &mut DeviceVec<f32>,
 ) {
+    let width = width(block.references);
     match commands {
         Commands::Gpu(gpu) => {
-            let width = width(block.references);
             let params = Params {
                 first_row: index(block.first_row),
                 rows: index(block.rows),
@@ -107,46 +107,8 @@ pub fn similarities(
         Commands::Cpu(calls) => {
             *calls += 1;
             let (anchors, references) = (anchors.slice(), references.slices());
-            on_cpu(block, distance, anchors, references, |_| true, similarities);
+            let all = similarities.slice_mut();
+            cpu::similarities::similarities(block, width, distance, anchors, references, all);
         }
     }
-}
-
-/// [`similarities`] for a pass that reads those of `computed` rows alone. On the CPU the others have the value of a similarity of 0;
-/// a GPU computes all.
-pub fn similarities_of(
-    commands: &mut Commands,
-    block: &Block,
-    shape: Shape,
-    distance: Distance,
-    inputs: Inputs<'_>,
-    computed: Computed,
-    values: &mut DeviceVec<f32>,
-) {
-    let (anchors, references) = (inputs.anchors, inputs.references);
-    let Commands::Cpu(calls) = commands else {
-        return similarities(
-            commands, block, shape, distance, anchors, references, values,
-        );
-    };
-    *calls += 1;
-    let rows = &inputs.batch.slice()[block.batch..];
-    let tags = &inputs.tags.slice()[..block.references];
-    let is_computed = |row: usize| computed.holds(&rows[row], tags);
-    let (anchors, references) = (anchors.slice(), references.slices());
-    on_cpu(block, distance, anchors, references, is_computed, values);
-}
-
-fn on_cpu(
-    block: &Block,
-    distance: Distance,
-    anchors: &[f32],
-    references: cpu::stored::Rows<'_>,
-    computed: impl Fn(usize) -> bool,
-    values: &mut DeviceVec<f32>,
-) {
-    let (width, values) = (width(block.references), values.slice_mut());
-    cpu::similarities::similarities(
-        block, width, distance, anchors, references, computed, values,
-    );
 }

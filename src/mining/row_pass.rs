@@ -10,11 +10,11 @@ use crate::engine::{Commands, DeviceVec, Workspace};
 use crate::kernels::draw::{self, Drawing, Draws};
 use crate::kernels::pair_counts::count_pairs;
 use crate::kernels::pair_gradient::{self, anchor_gradient, reference_gradient};
-use crate::kernels::ranks::{Block, Computed, Inputs, SEGMENT};
-use crate::kernels::row_loss::{self, Form, Multiplicity, ROW_NUMBERS, RowCost};
+use crate::kernels::ranks::{Block, Inputs, SEGMENT};
+use crate::kernels::row_loss::{self, Multiplicity, ROW_NUMBERS, RowCost};
 use crate::kernels::row_weights;
-use crate::kernels::select::{Choice, Counted, Kept, Selection, Side, select};
-use crate::kernels::similarities::{similarities_of, width};
+use crate::kernels::select::{Choice, Counted, Kept, Selection, select};
+use crate::kernels::similarities::{similarities, width};
 use crate::kernels::tile::Shape;
 use crate::kernels::triplet_loss::{self, Weighing, drawn_loss, swapped_loss, triplet_loss};
 use crate::mining::row_work::RowWork;
@@ -165,12 +165,11 @@ impl RowPass {
         }
     }
 
-    /// Computes the similarities of a block, those of `computed` rows at least, and the pairs that the miner keeps.
+    /// Computes the similarities of a block, and the pairs that the miner keeps.
     fn keep(
         &mut self,
         commands: &mut Commands,
         block_inputs: &BlockInputs<'_>,
-        computed: Computed,
         selection: &Selection,
         counted: Counted,
         report: &mut DeviceVec<u32>,
@@ -184,14 +183,16 @@ impl RowPass {
             ..
         } = *block_inputs;
         let kept = &mut self.kept;
-        let pairs = pairs.filter(|_| counted != Counted::Nothing);
-        let computed = match pairs {
-            Some(_) => Computed::All,
-            None => computed,
-        };
-        let (distance, values) = (selection.distance, &mut kept.values);
-        similarities_of(commands, &block, shape, distance, inputs, computed, values);
-        if let Some(first) = pairs {
+        similarities(
+            commands,
+            &block,
+            shape,
+            selection.distance,
+            inputs.anchors,
+            inputs.references,
+            &mut kept.values,
+        );
+        if let (Some(first), true) = (pairs, counted != Counted::Nothing) {
             let (distance, first) = (selection.distance, report_first + first);
             count_pairs(
                 commands,
@@ -226,8 +227,7 @@ impl RowPass {
         gradient: &mut DeviceVec<f32>,
         report: &mut DeviceVec<u32>,
     ) {
-        let (computed, counted) = (of_triplets(selection), Counted::Triplets);
-        self.keep(commands, block_inputs, computed, selection, counted, report);
+        self.keep(commands, block_inputs, selection, Counted::Triplets, report);
         let (block, references) = (&block_inputs.block, block_inputs.inputs.references);
         let first = block_inputs.report_first;
         if let Choice::Drawn(drawing) = selection.choice {
@@ -368,8 +368,7 @@ impl RowPass {
         cost: &RowCost,
         report: &mut DeviceVec<u32>,
     ) {
-        let (computed, counted) = (Computed::All, Counted::Nothing);
-        self.keep(commands, block_inputs, computed, selection, counted, report);
+        self.keep(commands, block_inputs, selection, Counted::Nothing, report);
         self.count(commands, block_inputs, selection, cost);
     }
 
@@ -404,8 +403,7 @@ impl RowPass {
         counted: Counted,
         report: &mut DeviceVec<u32>,
     ) {
-        let computed = of_pairs(selection, cost);
-        self.keep(commands, block_inputs, computed, selection, counted, report);
+        self.keep(commands, block_inputs, selection, counted, report);
         row_loss::pool(commands, &block_inputs.block, cost, &mut self.kept);
         self.count(commands, block_inputs, selection, cost);
     }
@@ -568,25 +566,5 @@ impl RowPass {
     /// Triplets that were drawn for the rows of the last block, if any are drawn.
     pub(crate) fn drawn(&self) -> &DeviceVec<[u32; 2]> {
         &self.drawn
-    }
-}
-
-/// Rows whose similarities a loss of triplets reads.
-fn of_triplets(selection: &Selection) -> Computed {
-    match selection.choice {
-        Choice::Every | Choice::OneNegative => Computed::WithBoth,
-        Choice::Drawn(_) => Computed::All,
-    }
-}
-
-/// Rows whose similarities a loss of pairs reads. Pairs that are kept as such are counted: where a miner chooses them by their
-/// similarities, all rows are read.
-fn of_pairs(selection: &Selection, cost: &RowCost) -> Computed {
-    let keeps_all = [selection.positives, selection.negatives] == [Side::ALL; 2];
-    match (cost.times, cost.form) {
-        (Multiplicity::Mined | Multiplicity::Crossed, _) => of_triplets(selection),
-        (Multiplicity::Once, Form::NtXent | Form::Circle) if keeps_all => Computed::WithBoth,
-        (Multiplicity::Once, Form::SupCon) if keeps_all => Computed::WithPositives,
-        (Multiplicity::Once, _) => Computed::All,
     }
 }

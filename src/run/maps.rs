@@ -48,7 +48,6 @@ impl Run {
     #[must_use]
     pub fn watched(mut self) -> Self {
         self.watched = true;
-        self.trainer.watch_pairs(true);
         self
     }
 

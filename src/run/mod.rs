@@ -124,8 +124,7 @@ impl Run {
     }
 
     /// A run without any results yet.
-    fn of(mut trainer: Trainer) -> Self {
-        trainer.watch_pairs(false);
+    fn of(trainer: Trainer) -> Self {
         Self {
             trainer,
             history: Thinned::default(),

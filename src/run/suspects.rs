@@ -98,7 +98,6 @@ async fn of_fold(
     let (owned, shared) = (engine.clone(), Rc::clone(dataset));
     let mut trainer = Trainer::on(owned, shared, config.clone(), of_training).await?;
     trainer = trainer.with_first_weights().await?;
-    trainer.watch_pairs(false);
     while trainer.step() < config.steps {
         engine.breathe().await?;
         trainer.advance(config.steps - trainer.step()).await?;

@@ -104,7 +104,6 @@ pub struct Trainer {
     kept: Kept,
     step: u64,
     pairs: Option<PairHistogram>,
-    counts_pairs: bool,
     last: Option<LastStep>,
     failed: Option<Error>,
     /// The state is that after the last step. A step that breaks off leaves rows drawn and stored that no step used.
@@ -246,7 +245,6 @@ impl Trainer {
             kept: Kept::new(&mut workspace, sizes),
             step: 0,
             pairs: None,
-            counts_pairs: true,
             last: None,
             failed: None,
             whole: true,
@@ -403,9 +401,8 @@ impl Trainer {
             let of_steps = drawn[first..].iter().zip(numbers.chunks_exact(batch));
             for (i, (drawn, numbers)) in of_steps.enumerate() {
                 let ahead = first + i;
-                let counts_pairs = self.counts_pairs && ahead + 1 == steps;
-                self.record(slices, i, ahead, numbers, drawn, counts_pairs)
-                    .await?;
+                let last = ahead + 1 == steps;
+                self.record(slices, i, ahead, numbers, drawn, last).await?;
             }
             let report = &self.train.report;
             reports.push(slices.fetch(report, 0, zeros.len() as u64).await?);
@@ -447,8 +444,7 @@ impl Trainer {
             && reports.len() == drawn.len()
         {
             let pairs = &words[drawn.len() * of_a_step..];
-            let read = || PairHistogram::read(self.step, pairs);
-            self.pairs = self.counts_pairs.then(read);
+            self.pairs = Some(PairHistogram::read(self.step, pairs));
             self.last = Some(LastStep {
                 slots: last.slots,
                 alone: last.alone,
@@ -510,12 +506,6 @@ impl Trainer {
     /// learns proxies, they are pairs of a row and a proxy.
     pub fn pairs(&self) -> Option<&PairHistogram> {
         self.pairs.as_ref()
-    }
-
-    /// Counts the pairs of steps from now on for [`Trainer::pairs`], as it does without being asked; or not: then rows that no
-    /// triplet has as its anchor cost no similarities.
-    pub fn watch_pairs(&mut self, wanted: bool) {
-        self.counts_pairs = wanted;
     }
 
     /// Age of the last step's references.

@@ -37,8 +37,6 @@ struct Case {
     stride: usize,
     /// Precision of the references, whose values are exact in it.
     precision: Precision,
-    /// Pairs are counted: the similarities of every row are computed.
-    counts_pairs: bool,
 }
 
 struct Outcome {
@@ -156,7 +154,7 @@ fn run_between(
             &mut parts,
             &mut gradient,
             32,
-            case.counts_pairs.then_some(TERMS + rows),
+            Some(TERMS + rows),
             &mut report,
         );
     }
@@ -284,7 +282,6 @@ fn memory_case(seed: u64, rows: usize, m: usize, classes: u32) -> Case {
         tags,
         stride: 64,
         precision: Precision::F32,
-        counts_pairs: true,
     }
 }
 
@@ -346,48 +343,6 @@ fn counts_and_gradients_equal_the_loops_on_references_in_half_precision() {
             }
         }
     }
-}
-
-#[test]
-fn rows_in_no_triplet_change_no_byte_whether_their_similarities_are_computed_or_not() {
-    // Few rows have a positive, none has one, or none has a negative.
-    let sizes = [(67, 600, 500), (40, 40, 60), (16, 300, 3000), (9, 300, 1)];
-    for engine in engines() {
-        for (seed, (rows, m, classes)) in sizes.into_iter().enumerate() {
-            let case = memory_case(100 + seed as u64, rows, m, classes);
-            for (kind, distance) in KINDS.into_iter().zip(DISTANCES.into_iter().cycle()) {
-                let rule = Rule {
-                    distance,
-                    kind,
-                    miner_margin: 0.25,
-                    loss_margin: 0.25,
-                };
-                let [all, few] = [true, false].map(|counts_pairs| {
-                    let case = Case {
-                        counts_pairs,
-                        anchors: case.anchors.clone(),
-                        anchor_tags: case.anchor_tags.clone(),
-                        references: case.references.clone(),
-                        tags: case.tags.clone(),
-                        ..case
-                    };
-                    bits(&engine, &case, &rule)
-                });
-                assert_eq!(all, few, "{rule:?} on {}", engine.info().engine);
-            }
-        }
-    }
-}
-
-/// Totals, and the bits of gradient and terms.
-fn bits(engine: &Engine, case: &Case, rule: &Rule) -> ([u64; 5], Vec<u32>) {
-    let rows = case.anchor_tags.len();
-    let outcome = run(engine, case, rule, rows, rows == case.tags.len());
-    let floats = outcome.gradient.iter().chain(&outcome.terms);
-    (
-        outcome.totals,
-        floats.map(|value| value.to_bits()).collect(),
-    )
 }
 
 #[test]
@@ -638,7 +593,6 @@ fn the_gradient_is_the_slope_of_the_loss_on_random_rows() {
         tags,
         stride: dim,
         precision: Precision::F32,
-        counts_pairs: true,
     };
     for engine in engines() {
         for distance in DISTANCES {

@@ -21,7 +21,7 @@ use crate::rules::mining_rule::Operands;
 
 impl Trainer {
     /// Records the kernels of a step, whose rows and report are the `i`-th of those in the buffers; `ahead` steps are recorded and
-    /// not read yet. Pairs are counted in the last step at most: its report is the longest.
+    /// not read yet. Pairs are counted in the last step alone: its report is the longest.
     pub(super) async fn record(
         &mut self,
         slices: &mut Slices<'_>,
@@ -29,7 +29,7 @@ impl Trainer {
         ahead: usize,
         numbers: &[u32],
         drawn: &Drawn,
-        counts_pairs: bool,
+        last: bool,
     ) -> Result<()> {
         let sizes = &self.setup.sizes;
         let step = self.step + ahead as u64 + 1;
@@ -43,10 +43,10 @@ impl Trainer {
         };
         self.embed_and_store(slices, place, drawn).await?;
         if self.train.truncated.is_some() {
-            self.mine_levels(slices, place, drawn, counts_pairs).await?;
+            self.mine_levels(slices, place, drawn, last).await?;
         } else {
             self.weigh_rows(slices, place, drawn).await?;
-            self.mine(slices, place, drawn, counts_pairs).await?;
+            self.mine(slices, place, drawn, last).await?;
         }
         self.learn(slices, place, drawn).await
     }
@@ -189,7 +189,7 @@ impl Trainer {
         slices: &mut Slices<'_>,
         place: Place<'_>,
         drawn: &Drawn,
-        counts_pairs: bool,
+        last: bool,
     ) -> Result<()> {
         let sizes = &self.setup.sizes;
         let onto = sizes.shares_by_blocks(&self.rule, drawn.alone);
@@ -228,7 +228,7 @@ impl Trainer {
             drawn,
             place,
             dim: view.dim,
-            pairs: counts_pairs.then_some(sizes.step_words()),
+            pairs: last.then_some(sizes.step_words()),
             onto,
             given: weights.or(moved),
             pass: mining,

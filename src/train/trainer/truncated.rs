@@ -221,7 +221,7 @@ impl Trainer {
         slices: &mut Slices<'_>,
         place: Place<'_>,
         drawn: &Drawn,
-        counts_pairs: bool,
+        last: bool,
     ) -> Result<()> {
         let (levels, words) = (
             self.setup.sizes.levels.clone(),
@@ -231,8 +231,7 @@ impl Trainer {
             let place = place.of(i, level, words);
             self.truncate(slices, level, drawn).await?;
             self.weigh_rows(slices, place, drawn).await?;
-            self.mine(slices, place, drawn, counts_pairs && i == 0)
-                .await?;
+            self.mine(slices, place, drawn, last && i == 0).await?;
             self.widen(slices, place, level, drawn, i > 0).await?;
         }
         Ok(())

@@ -160,21 +160,6 @@ fn no_invocation_takes_more_than_1024_steps_on_hardware() {
     }
 }
 
-#[test]
-fn rows_without_a_positive_take_no_step_of_a_similarity() {
-    let engine = gpu_in(TileShape::Tile, 64 << 20);
-    let steps = |classes: usize| {
-        let data = of_classes(1_024, classes);
-        let steps = steps_of(&engine, data, |work| work.triplets(Precision::F32));
-        let of_mine = steps.iter().find(|(kernel, _)| kernel.entry == "mine");
-        of_mine.expect("was dispatched").1
-    };
-    // With 2,000 classes no row has a positive. A similarity is a step a vec4 and one a block of them.
-    let (with, without) = (steps(100), steps(2_000));
-    let similarity = STRIDE as u64 / 4;
-    assert!(without + similarity <= with, "{without} {with}");
-}
-
 /// The most steps of an invocation in a workgroup of 256 that runs these lines; `count` is 5,000, and `known` holds 300.
 fn planted(lines: &str) -> Option<u64> {
     let source = format!(

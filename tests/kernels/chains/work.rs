@@ -279,7 +279,7 @@ impl Work<'_> {
             &mut parts,
             &mut gradient,
             0,
-            (positives > 0).then_some(0),
+            Some(0),
             &mut report,
         );
         if references == rows && precision == Precision::F32 {
