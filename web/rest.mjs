@@ -1,8 +1,8 @@
-// Splits a core in two, so that the page comes up sooner: what runs as the page is opened and does its first run, and the rest, which
+// Splits a core in two, so that the page comes up sooner: what runs as the page is opened and takes its first step, and the rest, which
 // is fetched once the page is up. A call of a function of the rest fetches it, if it is not there yet, and waits.
 //
 // Which functions run is found by trying: the page is opened in a browser, with a core whose functions say when they are first
-// called, and does its first run on each engine. So there is no list to keep; and what this trial misses is found in the other file.
+// called, and takes its first step on each engine. So there is no list to keep; and what this trial misses is found in the other file.
 import { createHash } from "node:crypto";
 import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -99,7 +99,7 @@ function withMore(script, text) {
   return changed + text;
 }
 
-/** The functions of a core that are called until its first run is over. */
+/** The functions of a core that are called until its first step is over. */
 async function called(core, all) {
   const { launch, Page, serve } = await import("../tests/browser/support.mjs");
   const trial = `${core}.trial`;
@@ -120,8 +120,8 @@ async function called(core, all) {
         new BroadcastChannel("calls").onmessage = ({ data }) => self.called.push(data);
       };
       const page = await Page.open(browser, `${host.url}${webgpu ? "?engine=gpu" : ""}`, { init: listen });
-      await page.click("run");
-      await page.status(/^Done/);
+      await page.click("step");
+      await page.status(/^Paused/);
       for (const id of await page.page.evaluate(() => self.called)) found.add(String(id));
       await browser.close();
     }

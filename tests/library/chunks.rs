@@ -176,7 +176,11 @@ fn the_gradient_of_a_batch_in_chunks_is_that_of_the_whole_batch_to_the_bit() {
         assert!(expected.losses.iter().all(|loss| *loss > 0.0), "{name}");
         let mut seen = Vec::new();
         // The features stay on the engine with the first of these budgets, and are read chunk by chunk with the last.
-        for free_bytes in [whole - 16, smallest.midpoint(whole), smallest] {
+        let mut budgets = vec![whole - 16, smallest];
+        if kind == EngineKind::Cpu {
+            budgets.insert(1, smallest.midpoint(whole));
+        }
+        for free_bytes in budgets {
             let chunk = planned(room, free_bytes, &dataset, &config);
             seen.push(chunk.expect("fits"));
             let found = train(kind, free_bytes, &dataset, &config, 2);

@@ -215,6 +215,9 @@ fn a_budget_changes_no_byte_and_what_was_planned_is_held() {
         (&anchors, Some(&others), Distance::Cosine),
         (&anchors, Some(&others), Distance::L2),
     ];
+    let budgets = [3 << 20, 4 << 20, 64 << 20];
+    let engines = [EngineKind::Cpu, EngineKind::Gpu]
+        .map(|kind| (kind, budgets.map(|budget| open(kind, budget))));
     for (anchors, references, distance) in cases {
         let rule = Rule {
             distance,
@@ -223,10 +226,11 @@ fn a_budget_changes_no_byte_and_what_was_planned_is_held() {
             loss_margin: 0.2,
         };
         let expected = expected(anchors, references, &rule);
-        for kind in [EngineKind::Cpu, EngineKind::Gpu] {
+        for (kind, engines) in &engines {
             let mut outcomes: Vec<Mined> = Vec::new();
-            for budget in [3 << 20, 4 << 20, 64 << 20] {
-                let engine = open(kind, budget);
+            for engine in engines {
+                engine.ledger().restart_peak();
+                let budget = engine.ledger().budget_bytes();
                 let known = references.unwrap_or(anchors);
                 let spec = MiningSpec {
                     own: references.is_none(),
@@ -235,7 +239,7 @@ fn a_budget_changes_no_byte_and_what_was_planned_is_held() {
                 };
                 let plan = spec.plan(&engine.room(), &Rate::default()).expect("fits");
                 let before = engine.ledger().live_bytes();
-                outcomes.push(run(&engine, anchors, references, &miner, distance, &loss));
+                outcomes.push(run(engine, anchors, references, &miner, distance, &loss));
                 let peak = engine.ledger().peak_bytes() - before;
                 assert_eq!(peak, plan.memory.total_bytes(), "{kind:?} {budget}");
             }
@@ -267,6 +271,8 @@ fn by_rows_a_budget_changes_no_byte_and_the_plan_names_the_path() {
         Set::new(values, dim, (0..count as u32).map(|i| i % classes))
     };
     let (anchors, known) = (set(150, 8), set(700, 7));
+    let engines_of = [(EngineKind::Cpu, 1 << 20), (EngineKind::Gpu, 3 << 20)]
+        .map(|(kind, least)| (kind, [least, 64 << 20].map(|budget| open(kind, budget))));
     for sets in [
         &["miner.name=batch-hard"][..],
         &["miner.name=batch-easy-hard", "miner.neg_strategy=all"],
@@ -292,11 +298,12 @@ fn by_rows_a_budget_changes_no_byte_and_the_plan_names_the_path() {
         let config = settings(sets);
         for references in [None, Some(&known)] {
             let mut engines: Vec<Mined> = Vec::new();
-            for (kind, least) in [(EngineKind::Cpu, 1 << 20), (EngineKind::Gpu, 3 << 20)] {
+            for (kind, budgets) in &engines_of {
                 let mut outcomes: Vec<Mined> = Vec::new();
                 let mut blocks = Vec::new();
-                for budget in [least, 64 << 20] {
-                    let engine = open(kind, budget);
+                for engine in budgets {
+                    engine.ledger().restart_peak();
+                    let budget = engine.ledger().budget_bytes();
                     let from = references.unwrap_or(&anchors);
                     let spec = MiningSpec {
                         own: references.is_none(),
@@ -309,7 +316,7 @@ fn by_rows_a_budget_changes_no_byte_and_the_plan_names_the_path() {
                     blocks.push(plan.block_queries);
                     let before = engine.ledger().live_bytes();
                     let mined = run(
-                        &engine,
+                        engine,
                         &anchors,
                         references,
                         &config.miner,

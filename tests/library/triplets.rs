@@ -332,13 +332,17 @@ fn what_lies_past_the_end_or_has_no_room_is_refused() {
 fn a_budget_changes_no_triplet_and_what_was_planned_is_held() {
     let (set, others) = (Set::exact(8, 300, 12), Set::exact(9, 2500, 300));
     let window_bytes = 12 * 20_001;
+    let budgets = [4 << 20, 8 << 20, 256 << 20];
+    let engines = [EngineKind::Cpu, EngineKind::Gpu]
+        .map(|kind| (kind, budgets.map(|budget| open(kind, budget))));
     for (anchors, references) in [(&set, None), (&set, Some(&others))] {
         for name in ["semihard", "none"] {
             let miner = miner(name, 0.03125);
-            for kind in [EngineKind::Cpu, EngineKind::Gpu] {
+            for (kind, engines) in &engines {
                 let mut sums = Vec::new();
-                for budget in [4 << 20, 8 << 20, 256 << 20] {
-                    let engine = open(kind, budget);
+                for engine in engines {
+                    engine.ledger().restart_peak();
+                    let budget = engine.ledger().budget_bytes();
                     let known = references.unwrap_or(anchors);
                     let spec = ListingSpec {
                         window_bytes,
@@ -348,7 +352,7 @@ fn a_budget_changes_no_triplet_and_what_was_planned_is_held() {
                     let before = engine.ledger().live_bytes();
                     let known = references.map(Set::rows);
                     let sum = checksum(
-                        &engine,
+                        engine,
                         anchors.rows(),
                         known,
                         &miner,
