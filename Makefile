@@ -1,4 +1,4 @@
-# Two commands: `make serve` opens the playground, `make test` runs every test. `make check` runs the quick ones, `make page` builds
+# Two commands: `make serve` opens the playground, `make test` runs every test (`make test-native` and `make test-page`). `make check` runs the quick ones, `make page` builds
 # what can be published, `make wheel` the Python package, which `make test-wheel` tries where nothing else is installed, `make test-python`
 # tests that package beside its peers, `make hardware` builds what measures on another machine's GPU, `make deny` looks at the dependencies.
 # Each installs what is missing first.
@@ -33,7 +33,7 @@ SOAK_MINUTES ?= 10
 # Set where the core with threads can be built: see web/threads.mjs.
 export NEARFAR_THREADS = $(shell ls "$$(rustc --print sysroot)/lib/rustlib/src/rust/library/Cargo.lock" >/dev/null 2>&1 && echo 1)
 
-.PHONY: serve test check page wheel test-wheel test-python venv hardware deny fuzz soak faults wasm-target rust-src trunk cargo-deny wasm-bindgen wasm-opt esbuild vulkan python chromium browser
+.PHONY: serve test test-native test-page check page wheel test-wheel test-python venv hardware deny fuzz soak faults wasm-target rust-src trunk cargo-deny wasm-bindgen wasm-opt esbuild vulkan python chromium browser
 
 serve: wasm-target rust-src trunk wasm-bindgen
 	trunk serve
@@ -46,11 +46,16 @@ page: wasm-target rust-src trunk wasm-bindgen wasm-opt esbuild chromium
 # Says how long a part took.
 TIMED = TIMEFORMAT='$@: $(1) took %0lR.'; time
 
-test: wasm-target rust-src trunk wasm-bindgen vulkan python browser
+test: test-native test-page
+
+test-native: vulkan python
 	@$(call TIMED,building the native tests) cargo test --no-run
 	@$(call TIMED,the native tests) cargo test
+
+# The page, and its tests in browsers: all of them, or those that FILES names.
+test-page: wasm-target rust-src trunk wasm-bindgen vulkan python browser
 	@$(call TIMED,building the page) { cargo build --bin nearfar && trunk build; }
-	@$(call TIMED,the tests in browsers) npm --prefix tests/browser test
+	@$(call TIMED,the tests in browsers) npm --prefix tests/browser test -- $(FILES)
 
 # The inner loop, minutes once all was built: format, lints, unit tests, a step on both engines beside PML's, and the page as it was
 # built last, if it was.
@@ -148,7 +153,7 @@ cargo-deny:
 wasm-bindgen:
 	@wasm-bindgen --version 2>/dev/null | grep -q ' $(BINDGEN_VERSION)$$' || { \
 	  echo "Installing wasm-bindgen $(BINDGEN_VERSION), the version in Cargo.lock (seconds with cargo-binstall, else 1 to 4 minutes) .."; \
-	  $(BINSTALL) --force wasm-bindgen-cli@$(BINDGEN_VERSION) 2>/dev/null || $(QUICK) cargo install wasm-bindgen-cli --version $(BINDGEN_VERSION) --force || \
+	  $(BINSTALL) --force wasm-bindgen-cli@$(BINDGEN_VERSION) 2>/dev/null || $(QUICK) cargo install wasm-bindgen-cli --version $(BINDGEN_VERSION) --no-default-features --force || \
 	    { echo "wasm-bindgen may not be installed here: run 'cargo install wasm-bindgen-cli --version $(BINDGEN_VERSION)' where it may."; exit 1; }; }
 
 wasm-opt:

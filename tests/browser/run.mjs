@@ -1,13 +1,15 @@
 // Runs every file of tests, each in a process of its own, two at a time, and says how long each took. Names of files choose some
-// of them: `npm test -- words runs`.
+// of them: `npm test -- words runs`; `--together` chooses those that run two at a time, `--alone` the others.
 import { spawn } from "node:child_process";
 import { readdirSync } from "node:fs";
 
 // These hold something to a time, fill the machine, or count its workers: they run alone, after the others.
 const alone = ["bench", "checkpoints", "engines", "gibibyte", "large", "soak", "stops", "threads"].map((name) => `${name}.test.mjs`);
 
-const chosen = process.argv.slice(2);
-const files = readdirSync(".").filter((file) => file.endsWith(".test.mjs") && (chosen.length === 0 || chosen.some((name) => file.startsWith(name))));
+const given = process.argv.slice(2);
+const chosen = given.filter((name) => !name.startsWith("--"));
+const isIn = (file) => !given.includes(alone.includes(file) ? "--together" : "--alone");
+const files = readdirSync(".").filter((file) => file.endsWith(".test.mjs") && isIn(file) && (chosen.length === 0 || chosen.some((name) => file.startsWith(name))));
 const took = [];
 
 /** Runs a file; what it says is shown in one piece. */
