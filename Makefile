@@ -1,7 +1,7 @@
-# Two commands: `make serve` opens the playground, `make test` runs every test (`make test-native` and `make test-page`). `make check` runs the quick ones, `make page` builds
-# what can be published, `make wheel` the Python package, which `make test-wheel` tries where nothing else is installed, `make test-python`
-# tests that package beside its peers, `make hardware` builds what measures on another machine's GPU, `make deny` looks at the dependencies.
-# Each installs what is missing first.
+# Two commands: `make serve` opens the playground, `make test` runs every test (`make test-native` and `make test-page`). `make check` runs
+# the quick ones, `make page` builds what can be published, `make wheel` the Python package, which `make test-wheel` tries where nothing
+# else is installed, `make test-python` tests that package beside its peers, `make hardware` builds what measures on another machine's GPU,
+# `make deny` looks at the dependencies. Each installs what is missing first.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
