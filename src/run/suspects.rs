@@ -22,7 +22,8 @@ const MOST_FOLDS: usize = 20;
 
 impl RowsToCheck {
     /// Checks all rows of the data by folds: for each, a head is trained with these settings on the rows of the others, and its rows
-    /// look for their neighbours there. Beside it stands what the features say without any head, each row among all others.
+    /// look for their neighbours there. Rows of one group are in one fold, of which there are then as many as groups at most. Beside
+    /// it stands what the features say without any head, each row among all others.
     ///
     /// # Errors
     /// As [`Trainer::new`] and [`Trainer::advance`]; [`Error::Config`] for other than 2 to 20 folds, or fewer rows than these need.
@@ -33,8 +34,15 @@ impl RowsToCheck {
         folds: usize,
     ) -> Result<Self> {
         let rows: Vec<u32> = (0..dataset.rows() as u32).collect();
-        let least = rows.len() - rows.len().div_ceil(folds.max(1));
-        if !(2..=MOST_FOLDS).contains(&folds) || least <= NEIGHBOURS {
+        let groups = dataset.groups(config)?;
+        let count = groups.iter().flatten().max().map(|last| *last as usize + 1);
+        let folds = folds.min(count.unwrap_or(folds));
+        let sides = match (2..=MOST_FOLDS).contains(&folds) {
+            true => Sides::folds(dataset, &rows, groups.as_deref(), folds, config.data_seed()),
+            false => Vec::new(),
+        };
+        let fewest = sides.iter().map(|sides| sides.train.len()).min();
+        if fewest.is_none_or(|fewest| fewest <= NEIGHBOURS) {
             return Err(Error::Config(format!(
                 "{folds} folds of {} rows: there must be 2 to {MOST_FOLDS}, and more than {NEIGHBOURS} rows to train on",
                 rows.len()
@@ -51,7 +59,6 @@ impl RowsToCheck {
             similarities: vec![0.0; count],
         };
         let mut margins = vec![0.0; rows.len()];
-        let sides = Sides::folds(dataset, &rows, None, folds, config.data_seed());
         for (fold, sides) in sides.into_iter().enumerate() {
             let place = format!("checking labels, head {} of {folds}", fold + 1);
             let held = sides.validation.clone();

@@ -229,6 +229,7 @@ fn a_budget_changes_no_byte_and_what_was_planned_is_held() {
         for (kind, engines) in &engines {
             let mut outcomes: Vec<Mined> = Vec::new();
             for engine in engines {
+                pollster::block_on(engine.settle()).expect("is idle");
                 engine.ledger().restart_peak();
                 let budget = engine.ledger().budget_bytes();
                 let known = references.unwrap_or(anchors);
@@ -302,6 +303,7 @@ fn by_rows_a_budget_changes_no_byte_and_the_plan_names_the_path() {
                 let mut outcomes: Vec<Mined> = Vec::new();
                 let mut blocks = Vec::new();
                 for engine in budgets {
+                    pollster::block_on(engine.settle()).expect("is idle");
                     engine.ledger().restart_peak();
                     let budget = engine.ledger().budget_bytes();
                     let from = references.unwrap_or(&anchors);

@@ -435,6 +435,49 @@ fn labels_that_were_changed_are_among_the_rows_to_check() {
 }
 
 #[test]
+fn copies_of_a_row_that_are_of_one_group_do_not_vouch_for_its_label() {
+    let folder = Folder::new("copies");
+    let [data, run, out] = ["cells.csv", "run", "check.csv"].map(|name| folder.path(name));
+    // Nine cells of each donor are much alike; of three donors all bear a wrong class.
+    let is_wrong = |donor: usize| [4, 17, 29].contains(&donor);
+    let mut table = "kind,donor,a,b,c,d\n".to_owned();
+    for row in 0..360 {
+        let (donor, class) = (row / 9, row / 9 % 3);
+        let labelled = (class + usize::from(is_wrong(donor))) % 3;
+        let at = |axis: usize| {
+            let centre = if axis == class { 12.0 } else { 0.0 };
+            centre + (7 * donor * (axis + 1) % 11) as f64 / 8.0 + (row % 9) as f64 / 1000.0
+        };
+        let values = [0, 1, 2, 3].map(|axis| at(axis).to_string()).join(",");
+        table += &format!("kind {labelled},donor {donor},{values}\n");
+    }
+    fs::write(&data, table).expect("is written");
+    let on = ["--engine", "cpu", "--out"];
+    let group = ["--data", &data, "--labels", "kind", "--group", "donor"];
+    let small = [
+        "--set",
+        "steps=60",
+        "--set",
+        "hidden_layers=[16]",
+        "--set",
+        "embedding_size=8",
+    ];
+    done(&[&["train"][..], &group, &small, &on, &[&run]].concat());
+    let check = ["--format", "rows-to-check", "--folds", "5", "--data", &data];
+    done(&[&["export", &run][..], &check, &on, &[&out]].concat());
+    let mut file = csv::Reader::from_path(&out).expect("is there");
+    let records = file.records().map(|record| record.expect("is whole"));
+    let by_head = records.filter(|record| &record[8] == "true");
+    let rows: Vec<usize> = by_head
+        .map(|record| record[0].parse().expect("a number"))
+        .collect();
+    assert!(
+        rows.len() >= 18 && rows.iter().all(|row| is_wrong(row / 9)),
+        "{rows:?}"
+    );
+}
+
+#[test]
 fn the_lines_of_code_name_the_files_and_the_sizes_of_the_run() {
     let folder = Folder::new("code");
     let (run, out) = (folder.path("run"), folder.path("code.md"));

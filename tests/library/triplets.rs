@@ -341,6 +341,7 @@ fn a_budget_changes_no_triplet_and_what_was_planned_is_held() {
             for (kind, engines) in &engines {
                 let mut sums = Vec::new();
                 for engine in engines {
+                    pollster::block_on(engine.settle()).expect("is idle");
                     engine.ledger().restart_peak();
                     let budget = engine.ledger().budget_bytes();
                     let known = references.unwrap_or(anchors);
