@@ -123,6 +123,15 @@ impl Taken {
         Ok(())
     }
 
+    /// Names the rows as their file does, whichever column a person chose to name them by.
+    pub fn name_as_in_file(&mut self, run: &mut Run) {
+        let ids = run.trainer().dataset().ids.as_ref();
+        if let (Some(rows), Some((column, names))) = (&mut self.rows, ids) {
+            let names = rows.rows.iter().map(|row| names[*row as usize].to_owned());
+            rows.names = Some((column.clone(), names.collect()));
+        }
+    }
+
     /// Scores vectors of every size of the run's test rows, as [`Results::vector_sizes`](crate::Results::vector_sizes) does.
     ///
     /// # Errors

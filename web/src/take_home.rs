@@ -134,7 +134,7 @@ fn code(session: Session) -> impl IntoView {
         Some(match piece {
             Piece::Safetensors => "Save head.safetensors",
             Piece::Onnx => "Save head.onnx",
-            Piece::Npy => "Save all_embeddings.npy",
+            Piece::H5ad => "Save all_embeddings.h5ad",
             _ => "Save all_embeddings.csv",
         })
     };
@@ -241,9 +241,11 @@ fn line(session: Session, piece: Piece) -> impl IntoView {
         }
     };
     let heading = piece.heading();
+    // Of rows that are no cells there is no such file.
+    let hidden = move || piece == Piece::H5ad && size.get().flatten().is_none();
     view! {
         <li class="heading" hidden=heading.is_none()>{heading}</li>
-        <li>
+        <li hidden=hidden>
             <span>{piece.words()}</span>
             <small>{text}</small>
             <button
