@@ -128,15 +128,22 @@ fn a_map_and_its_layouts_take_what_the_plan_says_of_the_host() {
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     // More rows of a side than are compared one by one.
-    for (count, dim, embedding) in [(12_000, 16, 8), (12_000, 200, 64), (40_000, 8, 120)] {
-        let dataset = Dataset::new(Labelled {
+    for (count, dim, embedding, aside) in [
+        (12_000, 16, 8, 0),
+        (12_000, 200, 64, 0),
+        (12_000, 200, 64, 5_000),
+        (40_000, 8, 120, 0),
+    ] {
+        let mut rows = Labelled {
             name: "random".to_owned(),
             values: common::random_rows(&mut common::rng(1), count, dim),
             dim,
             labels: (0..count).map(|row| (row % 50).to_string()).collect(),
             ..Labelled::default()
-        });
-        let dataset = Rc::new(dataset.expect("several classes"));
+        };
+        rows.aside.values = common::random_rows(&mut common::rng(2), aside, dim);
+        rows.aside.rows = (0..aside as u32).collect();
+        let dataset = Rc::new(Dataset::new(rows).expect("several classes"));
         // What the engine takes of the budget for a while is the host's, too, on the CPU.
         let beside = 4 * (count / 2 * embedding) as u64;
         let embedding = format!("embedding_size={embedding}");

@@ -17,6 +17,9 @@ pub enum Error {
     /// Cells hold no number, and the person can choose how they are read: see [`crate::Missing`].
     #[error("{0}")]
     Cells(String),
+    /// Rows have no label, and the person can have them left out: see [`crate::Missing`].
+    #[error("{0}")]
+    NoLabel(String),
     /// Numbers can be read in two ways, and the person can choose: see [`crate::Marks`].
     #[error("{0}")]
     TwoReadings(String),
@@ -112,6 +115,8 @@ pub enum Cure {
     Nothing,
     /// The treatment of cells without a number: see [`crate::Missing`].
     Missing,
+    /// To leave out the rows without a label.
+    DropRows,
     /// The marks in its numbers: see [`crate::Marks`].
     Marks,
 }
@@ -134,6 +139,7 @@ impl Error {
         match cure {
             Cure::Nothing => Self::Data(message),
             Cure::Missing => Self::Cells(message),
+            Cure::DropRows => Self::NoLabel(message),
             Cure::Marks => Self::TwoReadings(message),
         }
     }
@@ -142,6 +148,7 @@ impl Error {
     pub fn cure(&self) -> Cure {
         match self {
             Self::Cells(_) => Cure::Missing,
+            Self::NoLabel(_) => Cure::DropRows,
             Self::TwoReadings(_) => Cure::Marks,
             _ => Cure::Nothing,
         }
@@ -153,6 +160,7 @@ impl Error {
         match self {
             Self::Data(_)
             | Self::Cells(_)
+            | Self::NoLabel(_)
             | Self::TwoReadings(_)
             | Self::Config(_)
             | Self::Refused { .. }

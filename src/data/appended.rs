@@ -63,6 +63,7 @@ impl Dataset {
         joined.on.clone_from(&self.on);
         joined.unlabelled.clone_from(&self.unlabelled);
         joined.left_out = self.left_out.before(self.rows(), &other.left_out);
+        joined.aside.clone_from(&self.aside);
         joined.filled.clone_from(&self.filled);
         Ok(joined)
     }

@@ -93,7 +93,8 @@ fn colours(cells: &Texts) -> Colours {
             );
         }
     }
-    named.truncate(NONE as usize);
+    // The last but one stands for rows without a label.
+    named.truncate(usize::from(NONE) - 1);
     let mut colours = vec![NONE; texts.len()];
     named
         .iter()

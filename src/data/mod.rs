@@ -45,11 +45,11 @@ pub use row_source::HeldRows;
 #[cfg(not(target_arch = "wasm32"))]
 pub use row_source::NpyRows;
 pub use row_source::{RowSource, STREAM_FROM_BYTES};
+pub(crate) use rows::{Aside, LeftOut, check_squares, classes};
 pub use rows::{
     Choice, ColumnRole, Columns, Labelled, Labels, Marks, Missing, Role, TableColumn, Texts,
     look_alike,
 };
-pub(crate) use rows::{LeftOut, check_squares, classes};
 pub use samples::SAMPLES;
 pub use split::{Side, Sides};
 pub use suited::Shape;
@@ -91,6 +91,8 @@ pub struct Dataset {
     pub unlabelled: Option<Vec<String>>,
     /// The rows of the file that were left out.
     pub left_out: LeftOut,
+    /// Those of them that have no label, for the map.
+    pub aside: Aside,
     /// The columns whose cells without a number were filled, each with the value.
     pub filled: Vec<(usize, f32)>,
     /// Set if the last rows came from a second file, whose rows are the test side.
@@ -138,6 +140,7 @@ impl Dataset {
             on: rows.on,
             unlabelled: rows.unlabelled,
             left_out: rows.left_out,
+            aside: rows.aside,
             filled: rows.filled,
             notes: rows.notes,
             ..Self::of(rows.name, features, &rows.labels)?
@@ -167,9 +170,19 @@ impl Dataset {
             on: None,
             unlabelled: None,
             left_out: LeftOut::default(),
+            aside: Aside::default(),
             filled: Vec::new(),
             joined: false,
             notes: Vec::new(),
+        }
+    }
+
+    /// Features of the rows without a label, in memory.
+    pub(crate) fn of_aside(&self) -> Self {
+        let (values, dim) = (self.aside.values.clone(), self.features.dim());
+        Self {
+            features: RowSource::Memory { values, dim },
+            ..Self::empty()
         }
     }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::error::Result;
 use crate::base::order;
 use crate::base::working::Working;
-use crate::data::{Dataset, Side};
+use crate::data::{Aside, Dataset, Side};
 use crate::map::projection::{Axes, Plane};
 use crate::model::embeddings::Embeddings;
 use crate::model::scaling::Scaling;
@@ -27,8 +27,8 @@ const SPREAD: usize = 10;
 const READ_ROWS: usize = 4096;
 /// The most pixels of all pictures on a map.
 const PIXELS: usize = 4 << 20;
-/// The most classes that are named: a class index has 16 bits.
-const NAMED: usize = u16::MAX as usize;
+/// The most classes that are named: a class index has 16 bits, and the last two are no classes.
+const NAMED: usize = u16::MAX as usize - 1;
 
 /// Rows on a plane.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,10 +44,12 @@ pub struct Map {
     /// Class of each row: its place in `names`, or `u16::MAX` for every other class.
     pub classes: Vec<u16>,
     /// Classes of the data, the largest first: a class has the same place, and colour, on the map of each side. If there are more
-    /// than 65,535, those with the most rows on the map.
+    /// than 65,534, those with the most rows on the map.
     pub names: Vec<String>,
     /// Pictures of the rows, if each row is a picture.
     pub pictures: Option<Pictures>,
+    /// Numbers in their file of rows without a label. Their places stand behind those of `rows`; they have no class here.
+    pub aside: Vec<u32>,
 }
 
 /// The rows of a map as pictures.
@@ -99,17 +101,18 @@ impl Map {
     pub async fn of_features(dataset: &Dataset, heard: &mut dyn FnMut(Working)) -> Result<Self> {
         let rows = rows::choose(dataset.rows(), most_rows(dataset.features.dim()), 0);
         let scaling = Scaling::auto(dataset, &rows, heard).await?;
-        let mut map = Self::of(dataset, &scaling, None, rows, heard).await?;
+        let mut map = Self::of(dataset, &scaling, None, rows, &Aside::default(), heard).await?;
         map.points.clone_from(&map.before);
         Ok(map)
     }
 
-    /// A map of these rows of a side, with this scaling, whose embeddings are not placed yet.
+    /// A map of these rows of a side, and of rows without a label, with this scaling; their embeddings are not placed yet.
     pub(crate) async fn of(
         dataset: &Dataset,
         scaling: &Scaling,
         side: Option<Side>,
         rows: Vec<u32>,
+        aside: &Aside,
         heard: &mut dyn FnMut(Working),
     ) -> Result<Self> {
         let labels = dataset.labels_of(&rows);
@@ -170,6 +173,10 @@ impl Map {
             make_unit(&mut features);
             before.extend(plane.place(&features));
         }
+        features.values.clone_from(&aside.values);
+        scaling.apply(&mut features.values);
+        make_unit(&mut features);
+        before.extend(plane.place(&features));
         let name = |label: &u32| dataset.class_names[*label as usize].clone();
         Ok(Self {
             side,
@@ -179,6 +186,7 @@ impl Map {
             classes,
             names: named.iter().map(name).collect(),
             pictures,
+            aside: aside.rows.clone(),
         })
     }
 
@@ -201,7 +209,8 @@ pub(crate) fn most_rows(dim: usize) -> usize {
 pub(crate) fn host_bytes(dataset: &Dataset, rows: usize, embedding: usize) -> u64 {
     let few = |_: &usize| rows * dataset.features.dim() <= PIXELS;
     let picture = dataset.picture_side().filter(few).unwrap_or(0) as u64;
-    let [n, k] = [rows, umap::NEIGHBOURS].map(|count| count as u64);
+    let aside = dataset.aside.rows.len();
+    let [n, k] = [rows + aside, umap::NEIGHBOURS].map(|count| count as u64);
     let [dim, embedding] = [dataset.features.dim(), embedding].map(|count| count as u64);
     // A map, and one that is handed out: number, two points, class and picture of each row.
     let maps = 2 * (22 + picture * picture);
@@ -215,7 +224,9 @@ pub(crate) fn host_bytes(dataset: &Dataset, rows: usize, embedding: usize) -> u6
     let fitted = (FITTED_FEATURES as u64)
         .max(100 * dim)
         .max(READ_ROWS as u64 * dim);
-    n * (maps + first + read.max(sought).max(built)) + 4 * fitted.min(n * dim) + (1 << 20)
+    // Rows without a label, which are held, and once more while they are embedded.
+    let aside = 8 * aside as u64 * dim;
+    n * (maps + first + read.max(sought).max(built)) + 4 * fitted.min(n * dim) + aside + (1 << 20)
 }
 
 /// Divides every row that has a direction by its length.
@@ -237,7 +248,7 @@ pub(crate) fn rows_of(all: &[u32], most: usize, seed: u64) -> Vec<u32> {
 /// Tells by number if the plane is fitted to a row of `dim` values: rows of the largest classes here, or a seeded choice of these
 /// if they are many.
 fn fitted(classes: &[u16], dim: usize) -> impl Fn(usize) -> bool + use<> {
-    let mut sizes = vec![0u32; NAMED + 1];
+    let mut sizes = vec![0u32; usize::from(u16::MAX) + 1];
     classes
         .iter()
         .for_each(|class| sizes[usize::from(*class)] += 1);
@@ -289,7 +300,8 @@ mod tests {
         let as_they_are = Scaling::none(dataset.features.dim());
         let names = |rows: Vec<u32>| {
             let unheard = &mut |_| ();
-            pollster::block_on(Map::of(&dataset, &as_they_are, None, rows, unheard))
+            let aside = &Aside::default();
+            pollster::block_on(Map::of(&dataset, &as_they_are, None, rows, aside, unheard))
                 .expect("is drawn")
                 .names
         };
@@ -333,7 +345,9 @@ mod tests {
         assert!(parted(scaled.expect("is drawn")));
         let as_they_are = Scaling::none(4);
         let rows = (0..200).collect();
-        let unscaled = pollster::block_on(Map::of(&dataset, &as_they_are, None, rows, unheard));
+        let aside = &Aside::default();
+        let unscaled =
+            pollster::block_on(Map::of(&dataset, &as_they_are, None, rows, aside, unheard));
         assert!(!parted(unscaled.expect("is drawn")));
     }
 

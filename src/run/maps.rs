@@ -3,7 +3,7 @@
 use super::Run;
 use crate::base::error::{Error, Result};
 use crate::base::working::Working;
-use crate::data::{Dataset, RowSource, Side, Sides};
+use crate::data::{Aside, Dataset, RowSource, Side, Sides};
 use crate::map::umap::{self, Umap};
 use crate::map::{self, Map, Pictures};
 use crate::model::embeddings::Embeddings;
@@ -52,7 +52,7 @@ impl Run {
     }
 
     /// Current map of the rows: of the test side once the run is over, until then of the validation side, or of the training side
-    /// if there are no validation rows.
+    /// if there are no validation rows. Once the run is over the rows of the file without a label stand behind them.
     ///
     /// # Errors
     /// As [`crate::Trainer::embed`].
@@ -64,16 +64,27 @@ impl Run {
             Some((_, placed)) => placed,
             None => self.trainer.embed(&rows).await?,
         };
-        let drawn = self.map.take();
+        let none = Aside::default();
+        let aside = match self.is_finished() {
+            true => &self.trainer.dataset().aside,
+            false => &none,
+        };
+        let drawn = self.map.take().filter(|map| map.aside == aside.rows);
         let mut map = match drawn.filter(|map| map.side == Some(side) && map.rows == rows) {
             Some(map) => map,
             None => {
                 let heard = &mut |working| self.trainer.engine().hear(working);
                 let scaling = self.trainer.scaling().0;
-                Map::of(self.trainer.dataset(), scaling, Some(side), rows, heard).await?
+                let dataset = self.trainer.dataset();
+                Map::of(dataset, scaling, Some(side), rows, aside, heard).await?
             }
         };
-        self.plane = Some(map.place(&embeddings, &mut self.axes));
+        let plane = map.place(&embeddings, &mut self.axes);
+        if !map.aside.is_empty() {
+            let aside = self.trainer.embed_aside().await?;
+            map.points.extend(plane.place(&aside));
+        }
+        self.plane = Some(plane);
         self.map = Some(map.clone());
         Ok(map)
     }
@@ -98,7 +109,7 @@ impl Run {
         Pictures::of(self.trainer.dataset(), rows).await
     }
 
-    /// Starts UMAP layouts of the rows of the last [`Run::map`], from their places there: one of their features, scaled if the run
+    /// Starts UMAP layouts of all rows of the last [`Run::map`], from their places there: one of their features, scaled if the run
     /// scales them, and one of their embeddings. Finds the 15 nearest rows of each, or all if there are fewer: of more than 4,096 rows
     /// most of them, of fewer all, within the remaining budget.
     ///
@@ -107,13 +118,23 @@ impl Run {
     pub async fn umap(&mut self) -> Result<[Umap; 2]> {
         let no_map = || Error::Config("there is no map of the run yet: wait for it".to_owned());
         let map = self.map.clone().ok_or_else(no_map)?;
-        let features = &self.trainer.dataset().features;
-        let mut values = Vec::with_capacity(map.rows.len() * features.dim());
+        let Dataset {
+            features, aside, ..
+        } = self.trainer.dataset();
+        let count = map.rows.len() + map.aside.len();
+        let mut values = Vec::with_capacity(count * features.dim());
         features.read(&map.rows, &mut values).await?;
+        if !map.aside.is_empty() {
+            values.extend(&aside.values);
+        }
         self.trainer.scaling().0.apply(&mut values);
         let dim = features.dim();
         let before = self.layout(Embeddings { values, dim }, &map.before).await?;
-        let embeddings = self.trainer.embed(&map.rows).await?;
+        let mut embeddings = self.trainer.embed(&map.rows).await?;
+        if !map.aside.is_empty() {
+            let aside = self.trainer.embed_aside().await?;
+            embeddings.values.extend(aside.values);
+        }
         let after = self.layout(embeddings, &map.points).await?;
         Ok([before, after])
     }

@@ -312,6 +312,81 @@ test("rows are coloured by any column of the file, before a run and after it, wi
   });
 });
 
+/** Pixels of the map in the grey of rows without a label, and the middle of one of them, in CSS pixels from the corner. */
+function greys(page) {
+  return page.find("embedding-map").evaluate((canvas) => {
+    const dot = getComputedStyle(document.querySelector(".classes button:last-of-type i")).backgroundColor.match(/\d+/g).map(Number);
+    const { data, width, height } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    const is = (at) => data[at + 3] > 150 && dot.every((channel, i) => Math.abs(data[at + i] - channel) < 8);
+    const all = Array.from({ length: width * height }, (_, pixel) => pixel).filter((pixel) => is(4 * pixel));
+    const middle = all.find((pixel) => [-1, 1, -width, width].every((by) => is(4 * (pixel + by))));
+    const at = { x: ((middle % width) * canvas.clientWidth) / width, y: (Math.floor(middle / width) * canvas.clientHeight) / height };
+    return { count: all.length, at };
+  });
+}
+
+test("rows without a label are left out at a click, and stand on the map at the end of a run, in grey", async () => {
+  const lines = plants().split("\n").map((line, i) => (i > 0 && i % 3 === 0 ? line.replace(/,(ash|elm),/, ",,") : line));
+  const file = await written("some.csv", lines.join("\n"));
+  await on("?engine=cpu#steps=20&hidden_layers=[8]&embedding_size=4&batch_size=16", {}, async (page) => {
+    await page.upload(file);
+    await page.says("error", /some.csv, line 4: column "species" has an empty cell: every row needs a label: drop the rows without one/);
+    assert.deepEqual(await page.page.locator(".ways button").allInnerTexts(), ["Leave such rows out"]);
+    await page.click("mend-drop-rows");
+    await page.summary(/^some.csv: 160 rows.*Left out 80 of 240 rows/);
+    const keys = async () => (await page.page.locator(".classes button").allInnerTexts()).map((text) => text.replace(/\s+/g, " ").trim());
+    assert.deepEqual((await keys()).length, 2);
+    await page.click("run");
+    await page.status(/^Done/);
+    const picture = () => page.settled("embedding-map");
+    const all = await picture();
+    assert.deepEqual((await keys()).map((key) => key.replace(/\d+/, "N")), ["ash (N)", "elm (N)", "no label (N)"]);
+    assert.equal((await keys())[2], "no label (80)");
+    assert.equal(await page.text("class-count"), "2 classes");
+    assert.match(await page.text("map-caption"), /^32 test rows$/);
+    const among = await greys(page);
+    assert.ok(among.count > 200, `${among.count} pixels in grey`);
+    await page.screenshot("no-label");
+    // Alone, they are what can be pointed at; there are no neighbours to list.
+    const key = page.page.locator(".classes button", { hasText: "no label" });
+    await key.click();
+    await picture();
+    assert.ok((await page.drawn("embedding-map")) < 50, "the others stand back");
+    const { count, at } = await greys(page);
+    assert.ok(count >= among.count, `${count} pixels in grey, ${among.count} among the others`);
+    const canvas = page.find("embedding-map");
+    await canvas.hover({ position: at });
+    const said = await page.page.locator(".hover").innerText();
+    assert.equal(Number(said.match(/^row (\d+) of the file, no label$/)[1]) % 3, 2, said);
+    await canvas.click({ position: at });
+    assert.match(await page.text("neighbours"), /Click a point, or enter a row's/);
+    await key.click();
+    await page.page.mouse.move(0, 0);
+    assert.equal(await picture(), all);
+    // A box picks rows of the data alone.
+    const { x, y, width, height } = await canvas.boundingBox();
+    await page.find("map-tool").selectOption("box");
+    await page.page.mouse.move(x + 1, y + 1);
+    await page.page.mouse.down();
+    await page.page.mouse.move(x + width - 2, y + height - 2, { steps: 4 });
+    await page.page.mouse.up();
+    await page.says("picked", /^32 rows: /);
+    await page.click("picked-clear");
+    await page.find("colour-by").selectOption("depth");
+    await page.says("colour-none", /^Grey: 80 without a label$/);
+    await page.find("colour-by").selectOption("");
+    // PCA has them, too; another run begins without them, and with nothing alone.
+    await page.find("map-by").selectOption("pca");
+    await picture();
+    await key.click();
+    assert.ok((await greys(page)).count > 200);
+    await page.click("run");
+    await page.status(/^Done/);
+    await picture();
+    assert.equal(await page.page.locator(".classes button[aria-pressed=true]").count(), 0);
+  });
+});
+
 for (const [width, height] of [[1280, 720], [1920, 1080], [390, 844]]) {
   test(`all classes can be reached in the list, and the panel of a row covers nothing, ${width} pixels wide`, async () => {
     await on("?engine=cpu#data=digits&steps=20", { viewport: { width, height } }, async (page) => {

@@ -4,8 +4,9 @@ use std::rc::Rc;
 
 use crate::common::{engines, open};
 use nearfar::{
-    Baseline, Dataset, Embedder, Engine, EngineKind, Error, Labelled, Metrics, Neighbourhood,
-    Purpose, Rate, Recipe, Run, RunReport, Scores, Side, TrainConfig, Trainer, Working,
+    Baseline, Choice, Dataset, Embedder, Engine, EngineKind, Error, Labelled, Metrics, Missing,
+    NamedFile, Neighbourhood, Purpose, Rate, Recipe, Run, RunReport, Scores, Side, TrainConfig,
+    Trainer, Working,
 };
 
 fn config(dataset: &Dataset, sets: &[&str]) -> TrainConfig {
@@ -814,6 +815,90 @@ fn the_neighbours_of_a_row_are_the_nearest_of_its_side_before_during_and_after_a
             }
             assert_eq!(run.memory().peak_bytes, plan.peak_bytes);
         });
+    }
+}
+
+/// The first digits, every fourth of them once more without a label if they are to be `doubled`; and the numbers of those.
+fn doubled_digits(doubled: bool) -> (Dataset, Vec<u32>) {
+    let digits = Dataset::sample("digits", 0).expect("is there");
+    let values = digits.features.in_memory().expect("is held");
+    let mut lines = vec![(0..64).map(|at| format!("pixel{at},")).collect::<String>() + "label"];
+    let mut without = Vec::new();
+    for (row, cells) in values.chunks_exact(64).take(600).enumerate() {
+        let cells: String = cells.iter().map(|value| format!("{value},")).collect();
+        let class = &digits.class_names[digits.labels[row] as usize];
+        lines.push(format!("{cells}digit {class}"));
+        if doubled && row % 4 == 0 {
+            without.push(lines.len() as u32 - 1);
+            lines.push(format!("{cells}{}", ["", "Unknown"][row / 4 % 2]));
+        }
+    }
+    let file = NamedFile {
+        name: "doubled.csv".to_owned(),
+        bytes: lines.join("\n").into_bytes(),
+    };
+    let choice = Choice {
+        missing: Some(Missing::DropRows),
+        ..Choice::default()
+    };
+    let rows = Labelled::read(&file, None, choice).expect("reads");
+    (Dataset::new(rows).expect("ten classes"), without)
+}
+
+#[test]
+fn rows_without_a_label_change_no_bit_of_a_run_and_stand_on_the_map_of_its_end() {
+    let sets = ["steps=20", "evaluate_every=10", "hidden_layers=[16]"];
+    for kind in [EngineKind::Gpu, EngineKind::Cpu] {
+        let of = |doubled: bool| {
+            let (dataset, mut without) = doubled_digits(doubled);
+            assert_eq!((dataset.rows(), dataset.class_names.len()), (600, 10));
+            without.sort_by_key(|row| dataset.aside.rows.iter().position(|other| other == row));
+            let dataset = Rc::new(dataset);
+            let config = config(&dataset, &sets);
+            let planned = Run::plan_map(&dataset, &config).expect("suits the data");
+            pollster::block_on(async {
+                let run = Run::new(open(kind, 256 << 20), Rc::clone(&dataset), config).await;
+                let mut run = run.expect("fits").watched();
+                while !run.is_finished() {
+                    assert!(run.map().await.expect("is drawn").aside.is_empty());
+                    run.next(13).await.expect("goes on");
+                }
+                let mut report = run.report();
+                report.elapsed_ms = 0.0;
+                (report.data.notes, report.data.left_out) = Default::default();
+                let report = serde_json::to_string(&report).expect("plain data");
+                let map = run.map().await.expect("is drawn");
+                assert_eq!(map.aside, without);
+                let layouts = run.umap().await.expect("begins");
+                let places = map.rows.len() + without.len();
+                let lengths = [&layouts[0], &layouts[1]].map(|layout| layout.points().len());
+                assert_eq!(lengths, [places; 2]);
+                (report, map, dataset, planned)
+            })
+        };
+        let (plain, with) = (of(false), of(true));
+        assert_eq!(plain.0, with.0);
+        assert!(plain.3 < with.3, "their bytes are in the plan");
+        let (plain, map, dataset) = (plain.1, with.1, with.2);
+        let shown = map.rows.len();
+        assert_eq!((&plain.rows, &plain.classes), (&map.rows, &map.classes));
+        assert_eq!(
+            (&plain.points[..], &plain.before[..]),
+            (&map.points[..shown], &map.before[..shown])
+        );
+        // A row with the same features is at the same place.
+        let mut twins = 0;
+        for (at, number) in map.aside.iter().enumerate() {
+            let twin = (0..600).find(|row| dataset.left_out.in_file(*row) == number - 1);
+            if let Ok(twin) = map.rows.binary_search(&twin.expect("stands before it")) {
+                assert_eq!(
+                    (map.points[shown + at], map.before[shown + at]),
+                    (map.points[twin], map.before[twin])
+                );
+                twins += 1;
+            }
+        }
+        assert!(twins > 20, "{twins} of 150");
     }
 }
 

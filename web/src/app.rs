@@ -182,7 +182,7 @@ enum Mend {
     Marks(Marks),
 }
 
-/// Ways to read a file that was refused for cells that can be read in several: name, text and choice.
+/// Ways to read a file that was refused for cells that can be read in several, or for rows without a label: name, text and choice.
 fn ways(cure: Cure) -> Vec<(&'static str, String, Mend)> {
     match cure {
         Cure::Nothing => Vec::new(),
@@ -200,8 +200,9 @@ fn ways(cure: Cure) -> Vec<(&'static str, String, Mend)> {
                 ("decimal", "It is a decimal comma".to_owned(), fraction),
             ]
         }
-        Cure::Missing => {
+        Cure::Missing | Cure::DropRows => {
             let ways = Missing::ALL.into_iter().skip(1);
+            let ways = ways.filter(|way| cure == Cure::Missing || way.1 == Missing::DropRows);
             ways.map(|(name, missing, what)| (name, capitalized(what), Mend::Missing(missing)))
                 .collect()
         }

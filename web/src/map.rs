@@ -19,7 +19,7 @@ use crate::terms::{self, Term};
 use crate::words::{grouped, side_text};
 
 use legend::Legend;
-use painter::{Frame, Painter, View, places};
+use painter::{Frame, NO_LABEL, Painter, View, places};
 use picking::{Picked, Picking};
 pub(crate) use picture::Picture;
 
@@ -67,7 +67,8 @@ const CARD: f64 = 60.0;
 #[derive(Clone, Debug, PartialEq)]
 struct Hovered {
     text: String,
-    row: u32,
+    /// Number of the row in the data, if it has a label.
+    row: Option<u32>,
     /// In CSS pixels, from the corner of the canvas.
     at: (f64, f64),
 }
@@ -150,6 +151,14 @@ fn follow(canvas: NodeRef<leptos::html::Canvas>, state: State, look: Look) {
         state.colour_by.track();
         look.alone.set(None);
     });
+    // While a run goes on they are not on the map, and their line is not in the list.
+    Effect::new(move || {
+        let map = state.map.read();
+        let none = map.as_ref().is_none_or(|map| map.places.aside.is_empty());
+        if none && look.alone.get_untracked() == Some(NO_LABEL) {
+            look.alone.set(None);
+        }
+    });
     let track = move || {
         state.theme.track();
         state.map.track();
@@ -193,7 +202,7 @@ fn card(state: State, look: Look) -> impl IntoView {
         look.hovered.get().map(|Hovered { text, row, at: (x, y) }| {
             view! {
                 <span class="hover" class:under=y < CARD style=("left", format!("min({x:.0}px, 100% - 200px)")) style=("top", format!("{y:.0}px"))>
-                    <Picture state row/>{move || state.name(row).map(|name| view! { <b>{name}</b> ", " })}{text}
+                    {row.map(|row| view! { <Picture state row/>{move || state.name(row).map(|name| view! { <b>{name}</b> ", " })} })}{text}
                 </span>
             }
         })
@@ -446,6 +455,15 @@ fn pass(event: &PointerEvent, state: State, session: Session, look: Look) {
     let map = state.map.read_untracked();
     let hovered = map.as_ref().and_then(|map| {
         let place = nearest(state, map, look, size, at(event))?;
+        let row = map.places.rows.get(place).copied();
+        let Some(row) = row else {
+            let number = map.places.aside.get(place - map.places.rows.len())?;
+            return Some(Hovered {
+                text: format!("row {number} of the file, no label"),
+                row,
+                at: at(event),
+            });
+        };
         let class = map.places.classes[place];
         let name = map.names.get(usize::from(class));
         let class = name.map_or_else(
@@ -459,18 +477,14 @@ fn pass(event: &PointerEvent, state: State, session: Session, look: Look) {
                 .then(|| format!(", {} {name}", by.column))
         });
         Some(Hovered {
-            text: format!(
-                "row {}, {class}{}",
-                map.places.rows[place],
-                cell.unwrap_or_default()
-            ),
-            row: map.places.rows[place],
+            text: format!("row {row}, {class}{}", cell.unwrap_or_default()),
+            row: Some(row),
             at: at(event),
         })
     });
     if *look.hovered.read_untracked() != hovered {
         if let Some(hovered) = &hovered {
-            session.ask_names(vec![hovered.row]);
+            session.ask_names(hovered.row.into_iter().collect());
         }
         look.hovered.set(hovered);
     }
@@ -497,13 +511,13 @@ fn release(event: &PointerEvent, state: State, session: Session, look: Look) {
         let points = pointable(state, map, look, size);
         return look
             .picking
-            .release(points.map(|(place, at)| (map.places.rows[place], at)));
+            .release(points.filter_map(|(place, at)| Some((*map.places.rows.get(place)?, at))));
     }
     look.picking.let_go();
     // Before a run there are no embeddings to compare.
     if map.side.is_some() {
         let place = nearest(state, map, look, size, at(event));
-        session.choose_row(place.map(|place| map.places.rows[place]));
+        session.choose_row(place.and_then(|place| map.places.rows.get(place).copied()));
     }
 }
 
@@ -533,7 +547,8 @@ fn pointable(
     let alone = look.alone.get_untracked();
     let is_alone = move |place: &usize, colour: u16| {
         let coloured = state.coloured.read_untracked();
-        map.paint(coloured.as_ref()).colours()[*place] == colour
+        let colours = map.paint(coloured.as_ref()).colours();
+        colours.get(*place).copied().unwrap_or(NO_LABEL) == colour
     };
     places(&map.places, mix)
         .map(move |point| frame.place(point))

@@ -252,6 +252,8 @@ pub(crate) enum Event {
         names: Vec<String>,
         /// Width and height of a picture in pixels, if the rows are pictures.
         picture_side: Option<usize>,
+        /// Numbers in their file of rows without a label, whose positions stand behind those of the others.
+        aside: Vec<u32>,
     },
     /// Positions of the map's rows by UMAP so far; beside it come `[x, y]` of each as f32, by features and by embeddings.
     PlacedByUmap {

@@ -429,9 +429,10 @@ impl Session {
                 side,
                 names,
                 picture_side,
+                aside,
             } => {
-                let pictures = pictures(picture_side, parts, 5);
-                self.state.take_map(side, names, pictures, places(parts));
+                let (pictures, places) = (pictures(picture_side, parts, 5), places(parts, aside));
+                self.state.take_map(side, names, pictures, places);
                 self.look_around();
             }
             Event::RowsToCheck {
@@ -523,12 +524,13 @@ const QUIET: Duration = Duration::from_secs(4);
 pub(crate) const NO_WORKER: &str = "Nearfar could not start its worker: the browser is too old for it (module workers), or the page was opened as a file; open it over http.";
 
 /// Reads the arrays that come beside a map.
-fn places(parts: &Array) -> Places {
+fn places(parts: &Array, aside: Vec<u32>) -> Places {
     Places {
         points: points(parts, 1),
         before: points(parts, 4),
         classes: Uint16Array::new(&parts.get(2)).to_vec(),
         rows: Uint32Array::new(&parts.get(3)).to_vec(),
+        aside,
     }
 }
 

@@ -83,7 +83,7 @@ impl Join {
     /// Note on the join; `can_drop` if rows without a label are left out.
     ///
     /// # Errors
-    /// [`Error::Data`] with the number of rows of the data without a label, if those cannot be left out.
+    /// [`Error::NoLabel`] with the number of rows of the data without a label, if those cannot be left out.
     pub(super) fn said(&self, name: &str, file: &str, can_drop: bool) -> Result<String> {
         let without = self.order.iter().filter(|row| row.is_none()).count();
         let first = self.order.iter().position(Option::is_none);
@@ -93,7 +93,7 @@ impl Join {
                 true => "\"leave such rows out\" does",
                 false => "--missing drop-rows does",
             };
-            return Err(Error::Data(format!(
+            return Err(Error::NoLabel(format!(
                 "{name}: {without} of {} rows have no label in {file}, the first of them with {on} {}: drop the rows without one ({how})",
                 self.order.len(),
                 quoted(&self.data[row])

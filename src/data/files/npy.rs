@@ -555,9 +555,8 @@ pub(super) fn refuse_missing(name: &str, row: usize, label: &str, can_drop: bool
         _ => format!("{}, a missing value", quoted(label)),
     };
     let advice = missing::advice_on_missing(label, can_drop);
-    Err(Error::Data(format!(
-        "{name}: row {row}: the label is {problem}: {advice}"
-    )))
+    let message = format!("{name}: row {row}: the label is {problem}: {advice}");
+    Err(missing::no_label(message, can_drop))
 }
 
 fn no_fractions(name: &str, row: usize, value: f64) -> Error {

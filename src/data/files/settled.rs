@@ -23,6 +23,7 @@ impl Labelled {
         self.unlabelled = chosen.map(<[String]>::to_vec);
         self.missing = missing.unwrap_or_default();
         self.missing.apply(self)?;
+        self.aside.settle(self.dim);
         self.settle_table();
         let Self {
             name, values, dim, ..

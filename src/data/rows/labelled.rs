@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::columns::places;
-use super::{Columns, LeftOut, Marks, Missing, TableColumn, Texts};
+use super::{Aside, Columns, LeftOut, Marks, Missing, TableColumn, Texts};
 use crate::base::error::{Error, Result};
 use crate::base::quote::{listed, quoted};
 
@@ -82,6 +82,8 @@ pub struct Labelled {
     pub unlabelled: Option<Vec<String>>,
     /// The rows of the file that were left out.
     pub left_out: LeftOut,
+    /// Those of them that have no label, for the map.
+    pub aside: Aside,
     /// The columns whose cells without a number were filled, each with the value.
     pub filled: Vec<(usize, f32)>,
 }
@@ -120,7 +122,8 @@ impl Labelled {
         })?;
         if places.len() == self.dim {
             let mut own = vec![0.0; self.dim];
-            for row in self.values.chunks_exact_mut(self.dim) {
+            let all = [&mut self.values, &mut self.aside.values].into_iter();
+            for row in all.flat_map(|values| values.chunks_exact_mut(self.dim)) {
                 own.copy_from_slice(row);
                 for (value, place) in row.iter_mut().zip(&places) {
                     *value = own[*place];

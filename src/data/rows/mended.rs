@@ -1,5 +1,6 @@
 //! Rows in memory, NaN for a cell without a number, become rows without NaN, as [`Missing`] says.
 
+use super::aside::set_aside;
 use super::missing::{columns_note, filled_note, is_missing_label, rows_note};
 use super::{Labelled, Missing};
 use crate::base::error::Result;
@@ -38,18 +39,18 @@ pub(crate) fn fill_in(values: &mut [f32], dim: usize, filled: &[(usize, f32)]) {
 
 fn drop_rows(rows: &mut Labelled) {
     let dim = rows.dim.max(1);
-    let labels = rows.labels.iter().map(|label| !is_missing_label(label));
+    let labels = rows.labels.iter();
+    let labelled: Vec<bool> = labels.map(|label| !is_missing_label(label)).collect();
     let finite = rows.values.chunks_exact(dim);
     let finite = finite.map(|row| row.iter().all(|value| value.is_finite()));
-    let keep: Vec<bool> = labels
-        .zip(finite)
-        .map(|(label, row)| label && row)
-        .collect();
+    let keep = labelled.iter().zip(finite);
+    let keep: Vec<bool> = keep.map(|(label, row)| *label && row).collect();
     let left_out = keep.iter().filter(|keep| !**keep).count();
     if left_out == 0 {
         return;
     }
     rows.notes.push(rows_note(left_out, keep.len()));
+    set_aside(rows, &labelled);
     keep_rows(rows, &keep);
 }
 
@@ -79,10 +80,11 @@ fn drop_columns(rows: &mut Labelled) {
     let left_out: Vec<usize> = (0..rows.dim).filter(|at| !keep[*at]).collect();
     let note = columns_note(&left_out, &rows.feature_names);
     rows.notes.push(note);
-    let mut column = 0..;
     let dim = rows.dim;
-    rows.values
-        .retain(|_| column.next().is_some_and(|at: usize| keep[at % dim]));
+    for values in [&mut rows.values, &mut rows.aside.values] {
+        let mut column = 0..;
+        values.retain(|_| column.next().is_some_and(|at: usize| keep[at % dim]));
+    }
     let mut kept = keep.iter();
     rows.feature_names
         .retain(|_| kept.next().is_none_or(|keep| *keep));
@@ -104,6 +106,7 @@ fn fill(rows: &mut Labelled) {
         rows.filled.push((at, median(&mut column)));
     }
     fill_in(&mut rows.values, dim, &rows.filled);
+    fill_in(&mut rows.aside.values, dim, &rows.filled);
     rows.notes.push(filled_note(filled));
 }
 
@@ -124,6 +127,7 @@ fn median(values: &mut [f32]) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::Aside;
 
     const NAN: f32 = f32::NAN;
 
@@ -148,6 +152,10 @@ mod tests {
             feature_names: ["a", "b", "c"].map(str::to_owned).to_vec(),
             labels: ["u", "v", "", "u"].iter().collect(),
             columns: vec![("side".to_owned(), ["1", "2", "3", "4"].iter().collect())],
+            aside: Aside {
+                values: vec![1.0, 2.0, NAN],
+                rows: vec![4],
+            },
             ..Labelled::default()
         };
         policy.apply(&mut rows).expect("something is left");
@@ -161,12 +169,14 @@ mod tests {
         assert_eq!(dropped.labels, ["u", "u"][..]);
         assert_eq!(dropped.columns[0].1, ["1", "4"][..]);
         assert!(dropped.notes[0].starts_with("left out 2 of 4 rows"));
+        assert_eq!(dropped.aside.rows, [4, 2]);
         let columns = applied(Missing::DropColumns);
         assert_eq!(
             (columns.dim, columns.feature_names),
             (1, vec!["b".to_owned()])
         );
         assert_eq!(columns.values, [2.0, 5.0, 9.0, 8.0]);
+        assert_eq!(columns.aside.values, [2.0]);
         assert_eq!(
             columns.notes,
             ["left out, as a cell holds no number: \"a\", \"c\""]
@@ -175,6 +185,7 @@ mod tests {
         let expected = [1.0, 2.0, 3.0, 7.0, 5.0, 6.0, 7.0, 9.0, 4.0, 9.0, 8.0, 4.0];
         assert_eq!(filled.values, expected);
         assert_eq!(filled.filled, [(0, 7.0), (2, 4.0)]);
+        assert_eq!(filled.aside.values, [1.0, 2.0, 4.0]);
         assert_eq!(
             filled.notes,
             ["filled 2 cells that hold no number with the median of the column"]

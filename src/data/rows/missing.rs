@@ -93,6 +93,14 @@ pub(crate) fn is_missing_label(label: &str) -> bool {
     .contains(&label.trim())
 }
 
+/// Refusal of rows without a label; `can_drop` if they can be left out while reading.
+pub(crate) fn no_label(message: String, can_drop: bool) -> Error {
+    match can_drop {
+        true => Error::NoLabel(message),
+        false => Error::Data(message),
+    }
+}
+
 /// Advice on a missing label; `can_drop` if such rows can be left out while reading.
 pub(crate) fn advice_on_missing(label: &str, can_drop: bool) -> String {
     let how = match can_drop {

@@ -1,5 +1,6 @@
 //! Rows and their columns: labels, roles, numbers and cells without one, whatever file they come from.
 
+mod aside;
 pub(super) mod class_names;
 pub(super) mod columns;
 mod labelled;
@@ -13,6 +14,7 @@ pub(super) mod texts;
 pub(super) mod unlabelled;
 pub(super) mod values;
 
+pub(crate) use aside::Aside;
 pub(crate) use class_names::classes;
 pub use class_names::look_alike;
 pub use columns::Columns;

@@ -1,6 +1,7 @@
 //! Rows whose label means that they have no class: -1, as scikit-learn and HDBSCAN write it, or a word such as "Unknown". Takes the
 //! labels of a file, finds those that mean no class, and leaves their rows out.
 
+use super::aside::set_aside;
 use super::mended::keep_rows;
 use super::{Labelled, Texts};
 use crate::base::error::{Error, Result};
@@ -129,6 +130,7 @@ pub(crate) fn settle(
         .iter()
         .map(|label| !out.iter().any(|out| out == label))
         .collect();
+    set_aside(rows, &keep);
     keep_rows(rows, &keep);
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Scoring: embeddings of a side, ranked by the evaluator.
 
+use std::rc::Rc;
+
 use serde::{Deserialize, Serialize};
 
 use super::Trainer;
@@ -7,7 +9,7 @@ use crate::base::error::Result;
 use crate::base::forecast::Rate;
 use crate::base::plan::MemoryPlan;
 use crate::base::working::Task;
-use crate::data::Side;
+use crate::data::{Dataset, Side};
 use crate::engine::pace::{Fetch, Slices};
 use crate::judge::diagnostics::{self, Diagnostics};
 use crate::kernels::stored::Precision;
@@ -144,7 +146,8 @@ impl Trainer {
         let looked_at = looked_at.iter().map(|i| train[*i as usize]);
         // Together with the requested rows: each call may be a submit of its own.
         let all: Vec<u32> = rows.iter().copied().chain(looked_at).collect();
-        let embedded = self.embed_among(slices, &all).await?;
+        let dataset = Rc::clone(&self.dataset);
+        let embedded = self.embed_among(slices, &dataset, &all).await?;
         let train = &mut self.train;
         slices.reserve(1).await?;
         optimizer::squares(
@@ -472,6 +475,24 @@ impl Trainer {
     /// # Errors
     /// As [`Trainer::evaluate`].
     pub async fn embed(&mut self, rows: &[u32]) -> Result<Embeddings> {
+        self.embed_of(&Rc::clone(&self.dataset), rows).await
+    }
+
+    /// Unit embeddings of the rows without a label.
+    ///
+    /// # Errors
+    /// As [`Trainer::evaluate`].
+    pub(crate) async fn embed_aside(&mut self) -> Result<Embeddings> {
+        let aside = self.dataset.of_aside();
+        let rows: Vec<u32> = (0..aside.features.rows() as u32).collect();
+        // Rows that are stored on the engine are those of the data.
+        self.features.unrounded = true;
+        let embedded = self.embed_of(&aside, &rows).await;
+        self.features.unrounded = false;
+        embedded
+    }
+
+    async fn embed_of(&mut self, dataset: &Dataset, rows: &[u32]) -> Result<Embeddings> {
         let (engine, mut pace) = (self.engine.clone(), self.evaluation_pace);
         let mut slices = Slices::new(&engine, &mut pace);
         let task = Task {
@@ -483,17 +504,22 @@ impl Trainer {
             task,
             (rows.len() * self.model.parameter_count()) as f64 * 2.0,
         );
-        let embedded = self.embed_among(&mut slices, rows).await?;
+        let embedded = self.embed_among(&mut slices, dataset, rows).await?;
         slices.collect().await?;
         Ok(self.unpadded(slices.take(embedded)))
     }
 
     /// Starts to read the unit embeddings of these rows back, `[rows, stride]`.
-    async fn embed_among(&mut self, slices: &mut Slices<'_>, rows: &[u32]) -> Result<Fetch<f32>> {
+    async fn embed_among(
+        &mut self,
+        slices: &mut Slices<'_>,
+        dataset: &Dataset,
+        rows: &[u32],
+    ) -> Result<Fetch<f32>> {
         let stride = stride(self.model.embedding_size());
         let mut embedded = UnitRows::Embedded {
             features: &mut self.features,
-            dataset: &self.dataset,
+            dataset,
             model: Some(&self.model),
             tile: &mut self.tile,
             chosen: rows,

@@ -7,7 +7,7 @@ use wasm_bindgen::JsCast as _;
 use web_sys::{Element, HtmlElement, KeyboardEvent};
 
 use super::Look;
-use super::painter::{css_color, css_shade};
+use super::painter::{NO_LABEL, css_color, css_shade};
 use crate::controls::hold;
 use crate::state::{Paint, State};
 use crate::words::grouped;
@@ -30,10 +30,12 @@ struct Listed {
     ends: Option<[f64; 2]>,
     /// Rows without a value.
     none: u64,
+    /// Rows without a label.
+    no_label: u64,
 }
 
 impl Listed {
-    fn of(paint: Paint<'_>) -> Self {
+    fn of(paint: Paint<'_>, no_label: usize) -> Self {
         let (names, ends) = match paint {
             Paint::Names(_, names) => (names, None),
             Paint::Scale(_, ends) => (&[][..], Some(ends)),
@@ -47,7 +49,12 @@ impl Listed {
             }
         }
         let names = names.iter().cloned().zip(counts).collect();
-        Self { names, ends, none }
+        Self {
+            names,
+            ends,
+            none,
+            no_label: no_label as u64,
+        }
     }
 }
 
@@ -56,17 +63,25 @@ impl Listed {
 pub(super) fn Legend(state: State, look: Look) -> impl IntoView {
     let listed = Memo::new(move |_| {
         let (map, coloured) = (state.map.read(), state.coloured.read());
-        let paint = map.as_ref().map(|map| map.paint(coloured.as_ref()));
-        paint.map_or_else(Listed::default, Listed::of)
+        map.as_ref().map_or_else(Listed::default, |map| {
+            Listed::of(map.paint(coloured.as_ref()), map.places.aside.len())
+        })
     });
     let nothing = move || state.map.read().is_none();
     let none = move || {
-        let none = listed.read().none;
+        let listed = listed.read();
         let what = match state.colour_by.get() {
             Some(_) => "without a value",
             None => "of smaller classes",
         };
-        (none > 0).then(|| format!("Grey: {} {what}", grouped(none)))
+        // The list has a line for those without a label, and a scale has no list.
+        let no_label = listed.ends.map_or(0, |_| listed.no_label);
+        let all = [(listed.none, what), (no_label, "without a label")];
+        let parts = all.into_iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<_> = parts
+            .map(|(count, what)| format!("{} {what}", grouped(count)))
+            .collect();
+        (!parts.is_empty()).then(|| format!("Grey: {}", parts.join(", ")))
     };
     view! {
         <div class="legend" data-testid="legend" hidden=nothing>
@@ -204,9 +219,12 @@ fn Names(state: State, look: Look, listed: Memo<Listed>) -> impl IntoView {
                 grouped(more as u64)
             )),
         };
-        let keys = found.into_iter().take(LISTED).enumerate();
-        let keys =
-            keys.map(|(place, (at, (name, count)))| key(look, place == 0, at as u16, name, *count));
+        let none = (NO_LABEL, "no label", listed.no_label);
+        let is_found = none.2 > 0 && none.1.contains(&sought);
+        let keys = found.into_iter().take(LISTED);
+        let keys = keys.map(|(at, (name, count))| (at as u16, name.as_str(), *count));
+        let keys = keys.chain(is_found.then_some(none)).enumerate();
+        let keys = keys.map(|(at, (colour, name, count))| key(look, at == 0, colour, name, count));
         let keys = keys.collect_view();
         view! { {keys} {rest.map(|rest| view! { <span class="muted">{rest}</span> })} }
     };

@@ -14,6 +14,8 @@ const EDGE: f64 = 10.0;
 const COLORS: u16 = 10;
 /// Class of the rows whose class is not named.
 const OTHER: u16 = u16::MAX;
+/// Class of the rows without a label.
+pub(super) const NO_LABEL: u16 = u16::MAX - 1;
 
 /// Part of the plane that is shown.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -149,8 +151,10 @@ fn most(points: &[[f32; 2]]) -> f64 {
 
 /// The colour of a class as CSS, for `style`.
 pub(super) fn css_color(class: u16) -> String {
-    if class < COLORS {
-        return format!("var(--class{class})");
+    match class {
+        ..COLORS => return format!("var(--class{class})"),
+        NO_LABEL => return "var(--grid-strong)".to_owned(),
+        _ => {}
     }
     let hue = hue(class);
     format!("light-dark(hsl({hue}, 45%, 45%), hsl({hue}, 50%, 68%))")
@@ -218,7 +222,7 @@ fn hue(class: u16) -> u32 {
 pub(super) struct Painter {
     pub(super) context: CanvasRenderingContext2d,
     pub(super) frame: Frame,
-    /// Position of each row of the map on the plane.
+    /// Position of each row of the map on the plane; those of the rows without a label are the last.
     pub(super) points: Vec<(f64, f64)>,
     pub(super) ratio: f64,
     /// Width and height in pixels.
@@ -228,7 +232,7 @@ pub(super) struct Painter {
 impl Painter {
     /// Draws all points, colour by colour with the first, the most frequent, last. If rows are `picked`, the others stand back, and so
     /// do all colours but `alone`, if there is one; points that stand back are drawn first. `pale` halves the opacity, as for a row with
-    /// its neighbours.
+    /// its neighbours. Rows without a label lie below all others, unless they are alone.
     pub(super) fn points(
         &self,
         colours: &[u16],
@@ -246,6 +250,10 @@ impl Painter {
         }
         let mut sheet = Sheet::new(self.size);
         let dark = theme::is_dark();
+        let behind = alone.is_some() || !picked.is_empty();
+        if alone != Some(NO_LABEL) {
+            self.no_label(&mut sheet, colours.len(), behind, pale);
+        }
         for (front, colour) in [false, true]
             .into_iter()
             .flat_map(|front| (0..=named).rev().map(move |colour| (front, colour)))
@@ -265,7 +273,19 @@ impl Painter {
                 sheet.dot(self.at(*place), &stamp);
             }
         }
+        if alone == Some(NO_LABEL) {
+            self.no_label(&mut sheet, colours.len(), false, pale);
+        }
         sheet.put(&self.context);
+    }
+
+    /// Draws the rows without a label, which are those from `first` on, in grey.
+    fn no_label(&self, sheet: &mut Sheet, first: usize, behind: bool, pale: bool) {
+        let stamp = match behind {
+            true => self.behind(pale),
+            false => self.stamp(theme::color("grid-strong"), 0.8, 0.9, pale),
+        };
+        (first..self.points.len()).for_each(|place| sheet.dot(self.at(place), &stamp));
     }
 
     /// Draws all points in the colours of a scale, those without a value and those that stand back first.
@@ -279,6 +299,7 @@ impl Painter {
             self.stamp(theme::color("grid-strong"), 0.6, 0.8, pale),
         );
         let mut sheet = Sheet::new(self.size);
+        self.no_label(&mut sheet, steps.len(), !picked.is_empty(), pale);
         for front in [false, true] {
             for (place, step) in steps.iter().enumerate() {
                 let stamp = match stamps.get(usize::from(*step)) {

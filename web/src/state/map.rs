@@ -84,6 +84,8 @@ pub(crate) struct Places {
     pub(crate) classes: Vec<u16>,
     /// Numbers of the rows in the data, ascending.
     pub(crate) rows: Vec<u32>,
+    /// Numbers in their file of rows without a label, whose points stand behind those of `rows`.
+    pub(crate) aside: Vec<u32>,
 }
 
 impl Places {
@@ -173,7 +175,7 @@ impl State {
         self.map.update(|map| {
             let Some(map) = map else { return };
             if let Some(umap) = &mut map.by_umap
-                && points[1].len() == map.places.rows.len()
+                && points[1].len() == map.places.points.len()
             {
                 umap.epochs = Some(epochs);
                 [map.places.before, map.places.points] = points;

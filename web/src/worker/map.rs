@@ -121,6 +121,7 @@ impl Core {
             side: map.side,
             names: map.names,
             picture_side: (pictures.side > 0).then_some(pictures.side),
+            aside: map.aside,
         };
         let parts = [points, classes, rows, before, shades];
         self.post(&event, &parts.map(Into::into));

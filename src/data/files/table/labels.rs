@@ -8,7 +8,7 @@ use super::column::Kind;
 use super::names::{LABEL_NAMES, is_label_name};
 use crate::base::error::{Error, Result};
 use crate::base::quote::quoted;
-use crate::data::rows::missing::{advice_on_missing, is_missing_label};
+use crate::data::rows::missing::{advice_on_missing, is_missing_label, no_label};
 use crate::data::{Choice, Columns, Labels, Missing, Texts};
 
 impl Table {
@@ -186,9 +186,8 @@ impl Table {
             _ => format!("holds {}, a missing value", quoted(cell)),
         };
         let advice = advice_on_missing(cell, missing.is_some());
-        Err(Error::Data(format!(
-            "{file}, {place}: column {name} {problem}: {advice}"
-        )))
+        let message = format!("{file}, {place}: column {name} {problem}: {advice}");
+        Err(no_label(message, missing.is_some()))
     }
 
     /// The text columns except the label, by name, and the columns of `codes` that can be classes; cells of text may be empty.
