@@ -34,20 +34,8 @@ impl RowsToCheck {
         folds: usize,
     ) -> Result<Self> {
         let rows: Vec<u32> = (0..dataset.rows() as u32).collect();
-        let groups = dataset.groups(config)?;
-        let count = groups.iter().flatten().max().map(|last| *last as usize + 1);
-        let folds = folds.min(count.unwrap_or(folds));
-        let sides = match (2..=MOST_FOLDS).contains(&folds) {
-            true => Sides::folds(dataset, &rows, groups.as_deref(), folds, config.data_seed()),
-            false => Vec::new(),
-        };
-        let fewest = sides.iter().map(|sides| sides.train.len()).min();
-        if fewest.is_none_or(|fewest| fewest <= NEIGHBOURS) {
-            return Err(Error::Config(format!(
-                "{folds} folds of {} rows: there must be 2 to {MOST_FOLDS}, and more than {NEIGHBOURS} rows to train on",
-                rows.len()
-            )));
-        }
+        let sides = dealt(dataset, &rows, config, folds)?;
+        let folds = sides.len();
         let config = TrainConfig {
             early_stop: EarlyStop::default(),
             ..config.clone()
@@ -83,6 +71,30 @@ impl RowsToCheck {
             .collect();
         Ok(Self::beside(&rows, &labels, &found, Some(&beside)))
     }
+}
+
+/// The sides of each fold.
+fn dealt(
+    dataset: &Dataset,
+    rows: &[u32],
+    config: &TrainConfig,
+    folds: usize,
+) -> Result<Vec<Sides>> {
+    let groups = dataset.groups(config)?;
+    let count = groups.iter().flatten().max().map(|last| *last as usize + 1);
+    let folds = folds.min(count.unwrap_or(folds));
+    let sides = match (2..=MOST_FOLDS).contains(&folds) {
+        true => Sides::folds(dataset, rows, groups.as_deref(), folds, config.data_seed()),
+        false => Vec::new(),
+    };
+    let fewest = sides.iter().map(|sides| sides.train.len()).min();
+    if fewest.is_none_or(|fewest| fewest <= NEIGHBOURS) {
+        return Err(Error::Config(format!(
+            "{folds} folds of {} rows: there must be 2 to {MOST_FOLDS}, and more than {NEIGHBOURS} rows to train on",
+            rows.len()
+        )));
+    }
+    Ok(sides)
 }
 
 /// Trains a head on one part of the rows; returns for each row of the other part its nearest rows of the first, with similarities, and by

@@ -311,11 +311,9 @@ impl Piece {
             Self::Settings => one("config.json", pretty(config)),
             Self::Link => one("link.txt", link_of(report).into_bytes()),
             Self::Checkpoint => {
-                let saved = results.checkpoint.clone();
-                one(
-                    CHECKPOINT,
-                    self.there(saved, "the run was saved without it")?,
-                )
+                let checkpoint = results.checkpoint.clone();
+                let checkpoint = self.there(checkpoint, "the run was saved without it")?;
+                one(CHECKPOINT, checkpoint)
             }
             Self::History => one(results::HISTORY, pretty(report)),
             Self::HistoryCsv => one("history.csv", history::csv(report)),
@@ -335,12 +333,7 @@ impl Piece {
             #[cfg(not(all(feature = "hdf5", feature = "parquet")))]
             Self::H5ad | Self::Parquet => self.there(None, "nothing here writes it"),
             Self::Projector => Ok(embeddings::projector(&*rows()?)),
-            Self::Neighbours => {
-                let rows = rows()?;
-                let found = self.there(rows.neighbours.as_ref(), "nobody looked for them")?;
-                let name = format!("{}_neighbours.npz", rows.of.name());
-                one(&name, arrays::neighbours(&rows, found)?)
-            }
+            Self::Neighbours => self.neighbours(&*rows()?),
             Self::RowsToCheck => {
                 let rows = rows()?;
                 let check = self.there(rows.to_check(), "nobody looked for neighbours")?;
@@ -352,6 +345,13 @@ impl Piece {
     /// The part of the results that the piece is made of, or its absence as an error.
     fn there<T>(self, part: Option<T>, problem: &str) -> Result<T> {
         part.ok_or_else(|| Error::Data(format!("{}: {problem}", self.name())))
+    }
+
+    /// The nearest rows of each row.
+    fn neighbours(self, rows: &SideRows) -> Result<Vec<TakenFile>> {
+        let found = self.there(rows.neighbours.as_ref(), "nobody looked for them")?;
+        let name = format!("{}_neighbours.npz", rows.of.name());
+        Ok(vec![TakenFile::new(name, arrays::neighbours(rows, found)?)])
     }
 
     /// The PyTorch script with all that it reads.
