@@ -171,7 +171,7 @@ esbuild:
 
 # A software GPU will do for every test; a real one will too.
 vulkan:
-	@[ "$$(uname)" != Linux ] || ls /usr/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json >/dev/null 2>&1 || { \
+	@[ "$$(uname)" != Linux ] || [ -n "$$(ls /usr/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json 2>/dev/null)" ] || { \
 	  echo "Installing Mesa's software Vulkan driver (under a minute) .."; \
 	  $(ROOT) $(APT) update -q && $(ROOT) $(APT) install -yq libvulkan1 mesa-vulkan-drivers || \
 	    { echo "A Vulkan driver is missing and may not be installed here: install mesa-vulkan-drivers and libvulkan1, then run make test again."; exit 1; }; }
