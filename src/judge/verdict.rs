@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::student::upper_quantile;
 use crate::judge::linear::LinearOutputs;
-use crate::rules::config::{Split, TrainConfig};
+use crate::rules::config::{InitialWeights, Split, TrainConfig};
 use crate::search::metrics::{Judged, Metrics, QueryScore};
 
 /// Standard errors beyond which a difference at the nearest row is clear. Rows that are each other's nearest count twice, and there
@@ -136,6 +136,11 @@ pub(crate) fn verdict(config: &TrainConfig, trial: Option<&Trial>) -> Verdict {
         .as_ref()
         .map(|(standing, _, beats_raw)| (standing, *beats_raw));
     let advice = advice_on(trial, &raw, linear);
+    let prefers_linear = advice == LINEAR_IS_BETTER;
+    let advice = match config.initial_weights {
+        InitialWeights::Lda => advice.replace(OR_START_FROM_IT, ""),
+        InitialWeights::Random => advice,
+    };
     let (rival, name) = match linear {
         Some((standing, true)) => (standing, "the linear map, which is simpler"),
         _ => (&raw, "the raw features, which need no head"),
@@ -153,7 +158,7 @@ pub(crate) fn verdict(config: &TrainConfig, trial: Option<&Trial>) -> Verdict {
     let compared = named.iter().map(|(name, standing)| standing.compared(name));
     Verdict {
         compared: compared.collect(),
-        prefers_linear: advice == LINEAR_IS_BETTER,
+        prefers_linear: prefers_linear && config.initial_weights == InitialWeights::Random,
         text,
     }
 }
@@ -250,6 +255,9 @@ const SMALL: f64 = 0.03;
 
 /// Advice for a head that a linear map outdoes.
 const LINEAR_IS_BETTER: &str = "Do not ship this head: a linear map does better. Take that, or start from it (hidden_layers [], initial_weights lda).";
+
+/// The part of it that is no advice for a head that started there.
+const OR_START_FROM_IT: &str = ", or start from it (hidden_layers [], initial_weights lda)";
 
 /// Advice for a head without clear difference from the raw features.
 const NO_GAIN: &str = "No clear gain over the raw features: the training was not worth it.";

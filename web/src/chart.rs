@@ -90,6 +90,7 @@ pub(crate) fn Canvas(
         PAUSE,
         move || {
             state.track_plots();
+            text.track();
             pointed.iter().for_each(Track::track);
         },
         move |canvas| {

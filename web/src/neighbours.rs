@@ -1,7 +1,7 @@
 //! The neighbours of a row, which is chosen by a click on the map or by its number: the ten rows nearest to it.
 
 use leptos::prelude::*;
-use nearfar::{Neighbour, Neighbourhood};
+use nearfar::{Neighbour, Neighbourhood, Side};
 
 use crate::map::Picture;
 use crate::session::Session;
@@ -108,8 +108,12 @@ fn summary(found: &Neighbourhood) -> String {
         return format!("It is the only {side} row: there is no other to compare it with.");
     }
     let right = found.neighbours.iter().filter(|near| near.right).count();
+    let trained = match found.side {
+        Side::Train => ". The head was trained with these labels: a wrong one looks right here",
+        Side::Validation | Side::Test => "",
+    };
     format!(
-        "Class {}: {right} of the {nearest} closest {side} rows are of it, at step {}",
+        "Class {}: {right} of the {nearest} closest {side} rows are of it, at step {}{trained}",
         found.class, found.step
     )
 }

@@ -150,6 +150,11 @@ pub(crate) const MAP_AT_R: Meaning = term(
     "How well whole classes are grouped: which of the R closest rows are of the same class, and how early they come; R is \
      how many other rows the class has. 1 is perfect.",
 );
+pub(crate) const COMPARED_MAP_AT_R: Meaning = term(
+    "MAP@R",
+    "How well whole classes are grouped. Where validation rows are few, and in folds, they look for their nearest rows among training \
+     rows too: it may come out higher than on the test rows, most for a head that learns its rows by heart. 1 is perfect.",
+);
 pub(crate) const MAP: Meaning = term(
     "MAP",
     "Mean average precision: how early all rows of the same class come, among all rows. 1 is perfect.",

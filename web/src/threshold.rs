@@ -80,8 +80,8 @@ impl Hand {
             report.fit.best_f1_threshold,
         ];
         let near = goals.into_iter().find(|goal| (goal - to).abs() < NEAR);
-        self.moved
-            .set(Some(near.unwrap_or_else(|| (to / STEP).round() * STEP)));
+        let to = near.map_or_else(|| (to / STEP).round() * STEP, edge);
+        self.moved.set(Some(to));
     }
 
     /// Asks for the report on the threshold where it is, once it rests and no other report is under way.
@@ -142,7 +142,12 @@ impl Hand {
     }
 }
 
-/// Tells if two thresholds are one: they are multiples of 0.00002.
+/// The threshold closest to a similarity between two of them: they are multiples of 0.00002.
+fn edge(similarity: f64) -> f64 {
+    (similarity * 50_000.0).round() / 50_000.0
+}
+
+/// Tells if two thresholds are one.
 fn is_same(a: f64, b: f64) -> bool {
     (a - b).abs() < 1.1e-5
 }
@@ -268,7 +273,7 @@ fn goal(
     let shown = hand.state.threshold;
     let go = move |_| {
         if let Some(report) = shown.read_untracked().report() {
-            hand.moved.set(Some(at(&report.fit)));
+            hand.moved.set(Some(edge(at(&report.fit))));
         }
     };
     let there = move || shown.read().report().is_some();

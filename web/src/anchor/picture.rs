@@ -124,12 +124,11 @@ fn zones(scene: &Scene, side: usize) -> Option<impl IntoView + use<>> {
     let zone = |name: &'static str, class: &'static str, at: f64| {
         view! { <span class=format!("zone {class}") style=("left", format!("{at:.2}%"))>{name}</span> }
     };
-    // At the right end there is no room beside the positive.
-    let hard = if high > 88.0 { "above before" } else { "above" };
     Some(view! {
         {zone("semi-hard", "middle", f64::midpoint(low, high).clamp(10.0, 90.0))}
         {(low > 12.0).then(|| zone("easy", "above before", low))}
-        {(high < 96.0).then(|| zone("hard", hard, high))}
+        // At the right end there is no room for its name beside the positive.
+        {(high < 90.0).then(|| zone("hard", "above", high))}
     })
 }
 

@@ -64,7 +64,7 @@ pub(super) fn Leaderboard(state: State, session: Session) -> impl IntoView {
                     <tr>
                         <th>"entry"</th> <th><Term term=terms::PRECISION_AT_1/></th> <th class="more"><Term term=terms::SPREAD/></th>
                         <th class="picture"><Term term=terms::INTERVAL/></th> <th class="standing"><Term term=terms::BEHIND/></th>
-                        <th class="more"><Term term=terms::MAP_AT_R/></th> <th class="more">"seconds"</th> <th class="more">"memory"</th>
+                        <th class="more"><Term term=terms::COMPARED_MAP_AT_R/></th> <th class="more">"seconds"</th> <th class="more">"memory"</th>
                         <th><span class="unseen">"use"</span></th>
                     </tr>
                 </thead>
