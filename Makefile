@@ -81,6 +81,7 @@ test-python: vulkan venv
 	@$(call TIMED,installing torch and what else it works with) { $(VENV)/bin/pip install --quiet "uv>=0.13,<0.14" && \
 	  $(VENV)/bin/uv pip install --quiet --system-certs --python $(VENV)/bin/python "maturin==$(MATURIN_VERSION)" -r python/tests/requirements.txt; }
 	@$(call TIMED,building the Python package) { cd python && VIRTUAL_ENV=$(VENV) $(VENV)/bin/maturin develop --quiet; }
+	@$(call TIMED,building the command line) cargo build --bin nearfar
 	cd python && $(VENV)/bin/mypy
 	@$(call TIMED,the tests of the Python package) { cd python && NEARFAR_TEST_ALL=1 $(VENV)/bin/python -m pytest -q; }
 

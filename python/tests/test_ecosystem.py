@@ -2,8 +2,10 @@
 
 import os
 import random
+import subprocess
 import sys
 import xml.etree.ElementTree as xml
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -185,6 +187,49 @@ def test_cells_are_embedded_in_place(tmp_path):
         fit_anndata(cells, "kind")
     with pytest.raises(ValueError, match="obsm has X_again, X_nearfar, X_pca"):
         fit_anndata(cells, "type", use_rep="X_umap")
+
+
+@pytest.mark.parametrize("count", [20, 5000])
+def test_anndata_reads_what_a_run_takes_home_of_cells(tmp_path, count):
+    anndata = needs("anndata")
+    program = Path(__file__).parents[2] / "target/debug/nearfar"
+    if not program.exists():
+        assert "NEARFAR_TEST_ALL" not in os.environ, f"{program} is missing: cargo build"
+        pytest.skip("the command line is not built here: cargo build")
+    values, _ = rows(count)
+    cells = anndata.AnnData(values)
+    cells.obs_names = [f'細胞 "{cell}"' for cell in range(count)]
+    types = ['say "T", or B', "β cell", "it's NK", "= 1 + 1"]
+    cells.obs["cell type"] = [types[cell % 4] for cell in range(count)]
+    cells.obs.loc[cells.obs_names[3], "cell type"] = np.nan
+    cells.write_h5ad(tmp_path / "cells.h5ad")
+
+    def nearfar(*words):
+        subprocess.run([program, *words, "--engine", "cpu"], cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+
+    few = [word for set in ("steps=2", "batch_size=8", "memory_size=16", "embedding_size=4") for word in ("--set", set)]
+    labels = ["--data", "cells.h5ad", "--labels", "cell type"]
+    nearfar("train", *labels, "--missing", "drop-rows", "--out", "run", *few)
+    for piece in ("h5ad", "npy"):
+        nearfar("export", "run", "--format", piece, "--side", "all", *labels, "--out", f"all_embeddings.{piece}")
+    nearfar("export", "run", "--format", "code", "--out", "code.md")
+    new = anndata.read_h5ad(tmp_path / "all_embeddings.h5ad")
+    there = np.arange(count) != 3
+    assert list(new.obs_names) == list(cells.obs_names[there])
+    assert list(new.obs["cell type"]) == list(cells.obs["cell type"][there])
+    marks = np.load(tmp_path / "run/sides.npy")
+    assert list(new.obs["nearfar_split"]) == [("train", "validation", "test")[mark] for mark in marks]
+    assert new.obsm["X_nearfar"].dtype == np.float32
+    assert np.array_equal(new.obsm["X_nearfar"], np.load(tmp_path / "all_embeddings.npy"))
+    # The lines that the page shows, on cells in another order; scanpy is no part of this.
+    code = (tmp_path / "code.md").read_text()
+    lines = code.split("## In scanpy\n\n```python\n")[1].split("\n```")[0]
+    lines = "\n".join(line for line in lines.replace("import scanpy as sc", "import anndata as sc").split("\n") if not line.startswith(("sc.pp.", "sc.tl.", "sc.pl.")))
+    cells[::-1].copy().write_h5ad(tmp_path / "cells.h5ad")
+    subprocess.run([sys.executable, "-c", lines], cwd=tmp_path, check=True)
+    read = anndata.read_h5ad(tmp_path / "cells_nearfar.h5ad")
+    assert np.array_equal(read[new.obs_names].obsm["X_nearfar"], new.obsm["X_nearfar"])
+    assert read.n_vars == 12
 
 
 # ---- Notebooks

@@ -2,7 +2,7 @@
 //! print the same ones, which name the files, the sizes and the scaling of the run.
 
 use super::head::Head;
-use super::results::{HEAD, Results, data_name};
+use super::results::{self, HEAD, Results};
 use super::{Piece, text};
 use crate::cpu::Norm;
 use crate::model::layer_weights::LayerWeights;
@@ -149,7 +149,7 @@ fn in_javascript(Results { head, report, .. }: &Results) -> String {
     )
 }
 
-/// The embeddings of all rows in scanpy: beside the cells of the file, if it is AnnData and no row of it was left out.
+/// The embeddings of all rows in scanpy: beside the cells of the file, found by their names, if it is AnnData.
 fn in_scanpy(report: &RunReport) -> (Piece, String) {
     let after = |color: &str, of: &str| {
         format!(
@@ -157,35 +157,26 @@ fn in_scanpy(report: &RunReport) -> (Piece, String) {
             text::python(color)
         )
     };
-    let name = data_name(report);
-    let lower = name.to_lowercase();
     let label = report.data.label_column.as_deref().unwrap_or("label");
-    let table = "table = pd.read_csv(\"all_embeddings.csv\")\n\
-                 embeddings = table.filter(regex=r\"^embedding_\\d+$\").to_numpy(\"float32\")\n";
-    let cells = match lower.find(".h5ad") {
-        Some(at) => &name[..at + ".h5ad".len()],
-        None => {
-            let adata = "obs = table[[\"label\"]].astype(str).set_index(table[\"row\"].astype(str))\nadata = sc.AnnData(embeddings, obs=obs)\n";
-            let lines = format!(
-                "import pandas as pd\nimport scanpy as sc\n\n{table}{adata}{}",
-                after("label", "X")
-            );
-            return (Piece::Csv, lines);
-        }
+    let Some(cells) = results::cells(report) else {
+        let lines = format!(
+            "import pandas as pd\nimport scanpy as sc\n\ntable = pd.read_csv(\"all_embeddings.csv\")\n\
+             embeddings = table.filter(regex=r\"^embedding_\\d+$\").to_numpy(\"float32\")\n\
+             obs = table[[\"label\"]].astype(str).set_index(table[\"row\"].astype(str))\nadata = sc.AnnData(embeddings, obs=obs)\n{}",
+            after("label", "X")
+        );
+        return (Piece::Csv, lines);
     };
     let file = text::python(cells);
     let out = text::python(format!("{}_nearfar.h5ad", &cells[..cells.len() - 5]));
-    let after = format!("{}\nadata.write_h5ad({out})", after(label, "X_nearfar"));
-    if report.data.left_out.is_empty() {
-        let lines = format!(
-            "import numpy as np\nimport scanpy as sc\n\nadata = sc.read_h5ad({file})\n\
-             adata.obsm[\"X_nearfar\"] = np.load(\"all_embeddings.npy\")\n{after}"
-        );
-        return (Piece::Npy, lines);
-    }
+    let others = match report.data.left_out.is_empty() {
+        true => "",
+        false => "adata = adata[new.obs_names].copy()  # the others were left out\n",
+    };
     let lines = format!(
-        "import pandas as pd\nimport scanpy as sc\n\n{table}\
-         adata = sc.read_h5ad({file})[table[\"row\"]].copy()  # the others were left out\nadata.obsm[\"X_nearfar\"] = embeddings\n{after}"
+        "import scanpy as sc\n\nadata = sc.read_h5ad({file})\nnew = sc.read_h5ad(\"all_embeddings.h5ad\")\n{others}\
+         adata.obsm[\"X_nearfar\"] = new[adata.obs_names].obsm[\"X_nearfar\"]\n{}\nadata.write_h5ad({out})",
+        after(label, "X_nearfar")
     );
-    (Piece::Csv, lines)
+    (Piece::H5ad, lines)
 }

@@ -9,6 +9,8 @@ mod card;
 mod charts;
 mod code;
 mod embeddings;
+#[cfg(feature = "hdf5")]
+mod h5ad;
 mod head;
 mod history;
 mod onnx;
@@ -128,6 +130,8 @@ pub enum Piece {
     Csv,
     /// Embeddings as a table of lists.
     Parquet,
+    /// Embeddings for scanpy.
+    H5ad,
     /// Embeddings for the Embedding Projector.
     Projector,
     /// The nearest rows of each row.
@@ -138,7 +142,7 @@ pub enum Piece {
 
 impl Piece {
     /// All pieces, in the order of lists.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Zip,
         Self::Safetensors,
         Self::Onnx,
@@ -160,6 +164,7 @@ impl Piece {
         Self::Labels,
         Self::Csv,
         Self::Parquet,
+        Self::H5ad,
         Self::Projector,
         Self::Neighbours,
         Self::RowsToCheck,
@@ -189,6 +194,7 @@ impl Piece {
             Self::Labels => "labels",
             Self::Csv => "csv",
             Self::Parquet => "parquet",
+            Self::H5ad => "h5ad",
             Self::Projector => "projector",
             Self::Neighbours => "neighbours",
             Self::RowsToCheck => "rows-to-check",
@@ -239,6 +245,7 @@ impl Piece {
             Self::Parquet => {
                 "Embeddings of the rows with their classes, for pandas, polars and the like (Parquet)"
             }
+            Self::H5ad => "Embeddings of the cells by their names, for scanpy (AnnData, .h5ad)",
             Self::Projector => "Embeddings of the rows for the Embedding Projector (TSV)",
             Self::Neighbours => "The ten nearest rows of each row (NPZ)",
             Self::RowsToCheck => {
@@ -255,6 +262,7 @@ impl Piece {
                 | Self::Labels
                 | Self::Csv
                 | Self::Parquet
+                | Self::H5ad
                 | Self::Projector
                 | Self::Neighbours
                 | Self::RowsToCheck
@@ -303,9 +311,8 @@ impl Piece {
             Self::Settings => one("config.json", pretty(config)),
             Self::Link => one("link.txt", link_of(report).into_bytes()),
             Self::Checkpoint => {
-                let checkpoint = results.checkpoint.clone();
-                let checkpoint = self.there(checkpoint, "the run was saved without it")?;
-                one(CHECKPOINT, checkpoint)
+                let saved = self.there(results.checkpoint.clone(), "the run was saved without it");
+                one(CHECKPOINT, saved?)
             }
             Self::History => one(results::HISTORY, pretty(report)),
             Self::HistoryCsv => one("history.csv", history::csv(report)),
@@ -319,9 +326,11 @@ impl Piece {
             Self::Csv => Ok(vec![embeddings::csv(&*rows()?)]),
             #[cfg(feature = "parquet")]
             Self::Parquet => Ok(vec![parquet::file(&*rows()?)?]),
-            // The page's own wasm only lists it.
-            #[cfg(not(feature = "parquet"))]
-            Self::Parquet => self.there(None, "nothing here writes it"),
+            #[cfg(feature = "hdf5")]
+            Self::H5ad => Ok(vec![h5ad::file(results, &*rows()?)?]),
+            // The page's own wasm only lists them.
+            #[cfg(not(all(feature = "hdf5", feature = "parquet")))]
+            Self::H5ad | Self::Parquet => self.there(None, "nothing here writes it"),
             Self::Projector => Ok(embeddings::projector(&*rows()?)),
             Self::Neighbours => {
                 let rows = rows()?;
@@ -379,6 +388,11 @@ impl Piece {
             _ if self.is_of_rows() && count == 0 => None,
             Self::Npy => Some(128 + count * dim * 4),
             Self::Parquet => Some(count * (dim * 4 + 8 + label)),
+            // Offered beside a file of the same kind; most bytes of a small one are its attributes'.
+            Self::H5ad => {
+                results::cells(&results.report)?;
+                Some(128_000 + count * (dim * 4 + 8 + 32 + label))
+            }
             Self::Labels => Some(count * label),
             Self::Csv | Self::Projector => Some(count * (dim * number + label)),
             Self::Neighbours => Some(count * 4 * (1 + 2 * arrays::NEIGHBOURS as u64)),

@@ -197,10 +197,7 @@ impl Results {
 
     /// Numbers of rows in the data, by the folder's file of sides; 0, 1, 2 .. if there is none.
     pub fn rows_of(&self, of: RowsOf, count: usize) -> Vec<u32> {
-        let data = self.report.data.rows;
-        let marks = self.sides.as_deref();
-        let marks = marks.and_then(|bytes| bytes.get(bytes.len().checked_sub(data)?..));
-        let Some(marks) = marks else {
+        let Some(marks) = self.marks() else {
             return (0..count as u32).collect();
         };
         let mark = match of {
@@ -214,6 +211,21 @@ impl Results {
         chosen.map(|(row, _)| row).collect()
     }
 
+    /// The mark of each row of the data, by the file of sides.
+    fn marks(&self) -> Option<&[u8]> {
+        let bytes = self.sides.as_deref()?;
+        bytes.get(bytes.len().checked_sub(self.report.data.rows)?..)
+    }
+
+    /// The side of each of these rows of the data, if the folder has a file of sides.
+    #[cfg(feature = "hdf5")]
+    pub(super) fn sides_of(&self, rows: &[u32]) -> Option<Vec<RowsOf>> {
+        let marks = self.marks()?;
+        let sides = [RowsOf::Train, RowsOf::Validation, RowsOf::Test];
+        let side = |row: &u32| sides.get(*marks.get(*row as usize)? as usize).copied();
+        rows.iter().map(side).collect()
+    }
+
     /// Tells if the folder has a file of sides.
     pub fn knows_sides(&self) -> bool {
         self.sides.is_some()
@@ -224,6 +236,13 @@ impl Results {
 pub(super) fn data_name(report: &RunReport) -> &str {
     let name = &report.data.name;
     name.rsplit(['/', '\\']).next().unwrap_or(name)
+}
+
+/// The AnnData file of a run's data; `None` if the data is of no such file.
+pub(super) fn cells(report: &RunReport) -> Option<&str> {
+    let name = data_name(report);
+    let at = name.to_ascii_lowercase().find(".h5ad")?;
+    Some(&name[..at + ".h5ad".len()])
 }
 
 #[cfg(test)]

@@ -123,6 +123,14 @@ impl Taken {
         Ok(())
     }
 
+    /// Names the rows as their file does, whichever column a person chose to name them by.
+    pub fn name_as_in_file(&mut self, run: &mut Run) {
+        if let Some(rows) = &mut self.rows {
+            let ids = run.trainer().dataset().ids_of(&rows.rows);
+            rows.names = ids.or(rows.names.take());
+        }
+    }
+
     /// Scores vectors of every size of the run's test rows, as [`Results::vector_sizes`](crate::Results::vector_sizes) does.
     ///
     /// # Errors

@@ -452,7 +452,8 @@ fn the_lines_of_code_name_the_files_and_the_sizes_of_the_run() {
         "# yours: float32, the columns in the order of the file; the head scales them itself\nrows = torch.rand(5, 5)\n",
         "InferenceSession(\"head.onnx\")",
         "# 64 numbers a row, of length 1",
-        "adata = sc.read_h5ad(\"trees.h5ad\")\nadata.obsm[\"X_nearfar\"] = np.load(\"all_embeddings.npy\")\n",
+        "adata = sc.read_h5ad(\"trees.h5ad\")\nnew = sc.read_h5ad(\"all_embeddings.h5ad\")\n\
+         adata.obsm[\"X_nearfar\"] = new[adata.obs_names].obsm[\"X_nearfar\"]\n",
         "adata.write_h5ad(\"trees_nearfar.h5ad\")",
     ] {
         assert!(text.contains(lines), "{lines}: {text}");

@@ -134,7 +134,7 @@ fn code(session: Session) -> impl IntoView {
         Some(match piece {
             Piece::Safetensors => "Save head.safetensors",
             Piece::Onnx => "Save head.onnx",
-            Piece::Npy => "Save all_embeddings.npy",
+            Piece::H5ad => "Save all_embeddings.h5ad",
             _ => "Save all_embeddings.csv",
         })
     };
@@ -230,6 +230,8 @@ fn line(session: Session, piece: Piece) -> impl IntoView {
     });
     let text = move || match (making.get() == Some(piece), size.get()) {
         (true, _) => "Making it ..".to_owned(),
+        // Of rows that are no cells there is no such file: the line is hidden.
+        (_, None | Some(None)) if piece == Piece::H5ad => String::new(),
         (_, Some(Some(bytes))) => Bytes(bytes).to_string(),
         (_, Some(None)) => "none".to_owned(),
         (_, None) => "..".to_owned(),

@@ -137,6 +137,9 @@ async fn taken(run: &mut Run, origin: &Origin, piece: Piece, side: RowsOf) -> Re
     }
     if piece.is_of_rows() {
         taken.embed(run, side).await?;
+        if piece == Piece::H5ad {
+            taken.name_as_in_file(run);
+        }
     } else if piece == Piece::Zip {
         match taken.embed(run, RowsOf::Test).await {
             // Without these rows the rest of the run is whole.
