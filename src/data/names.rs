@@ -42,9 +42,12 @@ impl Dataset {
 
     /// The column that names these rows, and the name of each, empty where its cell is.
     pub fn names_of(&self, rows: &[u32]) -> Option<(String, Vec<String>)> {
-        let (column, cells) = self.names()?;
-        let names = rows.iter().map(|row| cells[*row as usize].to_owned());
-        Some((column.clone(), names.collect()))
+        Some(named(self.names()?, rows))
+    }
+
+    /// The file's own names of these rows, whichever column a person chose to name them by.
+    pub(crate) fn ids_of(&self, rows: &[u32]) -> Option<(String, Vec<String>)> {
+        Some(named(self.ids.as_ref()?, rows))
     }
 
     /// The cells of a row by column, without its label and its features.
@@ -74,6 +77,11 @@ impl Dataset {
     pub fn text_bytes(&self) -> u64 {
         self.naming_columns().map(|(_, cells)| cells.bytes()).sum()
     }
+}
+
+fn named((column, cells): &(String, Texts), rows: &[u32]) -> (String, Vec<String>) {
+    let names = rows.iter().map(|row| cells[*row as usize].to_owned());
+    (column.clone(), names.collect())
 }
 
 #[cfg(test)]

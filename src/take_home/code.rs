@@ -178,7 +178,7 @@ fn in_scanpy(report: &RunReport) -> (Piece, String) {
     };
     let lines = format!(
         "import scanpy as sc\n\nadata = sc.read_h5ad({file})\nnew = sc.read_h5ad(\"all_embeddings.h5ad\")\n{others}\
-         adata.obsm[\"X_nearfar\"] = new[adata.obs_names].obsm[\"X_nearfar\"]\n{}\nadata.write_h5ad({out})",
+         if not adata.obs_names.equals(new.obs_names):\n    new = new[adata.obs_names]\nadata.obsm[\"X_nearfar\"] = new.obsm[\"X_nearfar\"]\n{}\nadata.write_h5ad({out})",
         after(label, "X_nearfar")
     );
     (Piece::H5ad, lines)

@@ -311,9 +311,8 @@ impl Piece {
             Self::Settings => one("config.json", pretty(config)),
             Self::Link => one("link.txt", link_of(report).into_bytes()),
             Self::Checkpoint => {
-                let checkpoint = results.checkpoint.clone();
-                let checkpoint = self.there(checkpoint, "the run was saved without it")?;
-                one(CHECKPOINT, checkpoint)
+                let saved = self.there(results.checkpoint.clone(), "the run was saved without it");
+                one(CHECKPOINT, saved?)
             }
             Self::History => one(results::HISTORY, pretty(report)),
             Self::HistoryCsv => one("history.csv", history::csv(report)),

@@ -125,10 +125,9 @@ impl Taken {
 
     /// Names the rows as their file does, whichever column a person chose to name them by.
     pub fn name_as_in_file(&mut self, run: &mut Run) {
-        let ids = run.trainer().dataset().ids.as_ref();
-        if let (Some(rows), Some((column, names))) = (&mut self.rows, ids) {
-            let names = rows.rows.iter().map(|row| names[*row as usize].to_owned());
-            rows.names = Some((column.clone(), names.collect()));
+        if let Some(rows) = &mut self.rows {
+            let ids = run.trainer().dataset().ids_of(&rows.rows);
+            rows.names = ids.or(rows.names.take());
         }
     }
 

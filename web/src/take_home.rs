@@ -230,6 +230,8 @@ fn line(session: Session, piece: Piece) -> impl IntoView {
     });
     let text = move || match (making.get() == Some(piece), size.get()) {
         (true, _) => "Making it ..".to_owned(),
+        // Of rows that are no cells there is no such file: the line is hidden.
+        (_, None | Some(None)) if piece == Piece::H5ad => String::new(),
         (_, Some(Some(bytes))) => Bytes(bytes).to_string(),
         (_, Some(None)) => "none".to_owned(),
         (_, None) => "..".to_owned(),
@@ -241,11 +243,9 @@ fn line(session: Session, piece: Piece) -> impl IntoView {
         }
     };
     let heading = piece.heading();
-    // Of rows that are no cells there is no such file.
-    let hidden = move || piece == Piece::H5ad && size.get().flatten().is_none();
     view! {
         <li class="heading" hidden=heading.is_none()>{heading}</li>
-        <li hidden=hidden>
+        <li>
             <span>{piece.words()}</span>
             <small>{text}</small>
             <button
