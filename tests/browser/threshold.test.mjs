@@ -148,6 +148,29 @@ test("the threshold is dragged over the similarities, snaps to equal errors, the
   });
 });
 
+test("equal errors lie between two thresholds: the nearest is reported, the line goes there, and any rate is found from there", async () => {
+  // Nearer to the lower one in some of these runs, and to the upper one in others.
+  for (const seed of [1, 2, 3, 4, 5]) {
+    await on(`?engine=cpu#data=digits&steps=20&batch_size=16&hidden_layers=[32]&memory_size=256&seed=${seed}`, {}, async (page) => {
+      await page.click("run");
+      await page.status(/^Done/);
+      await page.click("find-threshold");
+      const { threshold } = await found(page);
+      const drawn = await page.settled("chart-threshold");
+      const rests = (but) => page.page.waitForFunction((but) => {
+        const { ariaBusy, textContent, dataset } = document.querySelector("[data-testid=threshold-sentence]");
+        return ariaBusy === "false" && dataset.threshold !== but && /let in \([\d.]+ to [\d.]+\)/.test(textContent);
+      }, String(but));
+      await page.click("threshold-equal");
+      await rests(threshold);
+      assert.notEqual(await page.settled("chart-threshold"), drawn);
+      const equal = await page.find("threshold-sentence").getAttribute("data-threshold");
+      await page.find("threshold-rate").selectOption("0.1");
+      await rests(equal);
+    });
+  }
+});
+
 test("why there is no threshold is said, and the run stays", async () => {
   await on("?engine=cpu#data=digits&steps=20&validation_fraction=0", {}, async (page) => {
     await page.click("run");
