@@ -13,4 +13,6 @@ rows = list(DistributedSampler(range(len(labels)), shuffle=False))
 scores = nearfar.distributed.evaluate(features[rows], labels[rows], ids=rows, budget="64MiB", engine="cpu")
 if dist.get_rank() == 0:
     print(f"precision@1 {scores['precision_at_1']:.4f} over {scores['queries']} rows, {scores['repeats']} of them came twice")
+# Without this one rank may end while another still talks to it, which gloo may answer by aborting.
+dist.barrier()
 dist.destroy_process_group()
