@@ -613,6 +613,17 @@ mod tests {
             ..
         } = verdict(&by(Split::ByClass), Some(&trial));
         assert!(prefers_linear, "{compared:?}");
+        // A head that started from the linear map is not told to.
+        let started = TrainConfig {
+            initial_weights: InitialWeights::Lda,
+            ..by(Split::ByClass)
+        };
+        let started = verdict(&started, Some(&trial));
+        assert!(!started.prefers_linear);
+        assert!(
+            (started.text)
+                .starts_with("Do not ship this head: a linear map does better. Take that. On")
+        );
         let [raw, linear] = &compared[..] else {
             panic!("{compared:?}");
         };

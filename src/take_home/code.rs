@@ -49,7 +49,7 @@ pub(super) fn markdown(results: &Results) -> String {
 /// What is to be known of the rows that the head takes, as a comment.
 fn rows_in(report: &RunReport) -> &'static str {
     match report.data.scaling {
-        _ if report.data.name == "digits" => {
+        _ if report.data.name == "sample:digits" => {
             "yours: float32; the sample's are load_digits().data / 16 of scikit-learn"
         }
         ScalingKind::None => "yours: float32, the columns in the order of the file",

@@ -507,4 +507,10 @@ fn the_lines_of_code_name_the_files_and_the_sizes_of_the_run() {
         "{text}"
     );
     assert!(text.contains("table = pd.read_csv(\"all_embeddings.csv\")\n"));
+    let text = code("sample:digits", &[]);
+    assert!(
+        text.contains(
+            "# yours: float32; the sample's are load_digits().data / 16 of scikit-learn\n"
+        )
+    );
 }
