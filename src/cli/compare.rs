@@ -22,7 +22,7 @@ Examples:
 Report of --json: `rows[]`, best first, with `name`, `kind` (raw, linear_map, head), `settings[]`, `standing` (leader, clear,
 within_noise, unjudged, dropped, failed, waiting), `precision_at_1`, `mean_average_precision_at_r`, `standard_deviation`,
 `seeds[].{seed, precision_at_1, mean_average_precision_at_r, elapsed_ms}`, `steps`, `peak_bytes`, `error`, and the intervals
-`behind`, `over_raw`, `over_linear_map`, each `{difference, low, high}`; `test.{name, seed, metrics}`, `verdict`, `finished`,
+`behind` (the best row), `behind_head` (the best head, if no head leads), `over_raw`, `over_linear_map`, each `{difference, low, high}`; `test.{name, seed, metrics}`, `verdict`, `finished`,
 `runs` (done, all), `folds`, `queries`, `classes`, `new_classes`, `seeds[]`, `data`, `data_seed`, `elapsed_ms`, `peak_bytes`, `budget_bytes`,
 `engine`, `adapter`, `version`.";
 

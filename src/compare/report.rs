@@ -122,6 +122,9 @@ pub struct CompareRow {
     pub seeds: Vec<SeedScore>,
     /// Difference of the best row's precision@1 and its own.
     pub behind: Option<Interval>,
+    /// Difference of the best head's precision@1 and its own, if something simpler than a head leads.
+    #[serde(default)]
+    pub behind_head: Option<Interval>,
     /// Difference of its precision@1 and that of raw features.
     pub over_raw: Option<Interval>,
     /// Difference of its precision@1 and that of the linear map.
@@ -253,21 +256,35 @@ impl CompareReport {
         format!("{stopped}{outcome}{heads}{test}")
     }
 
-    /// How far the trained heads differ, if something simpler leads: each was held against that alone.
+    /// Which head is first and what it is clearly better than, if something simpler leads.
     fn heads(&self) -> String {
-        let is_head = |row: &&CompareRow| row.kind == RowKind::Head;
-        let scores = self
-            .rows
-            .iter()
-            .filter(is_head)
-            .filter_map(|row| row.precision_at_1);
-        let mut scores: Vec<f64> = scores.collect();
-        scores.sort_by(f64::total_cmp);
-        match &scores[..] {
-            [low, .., high] if !self.leader().is_some_and(|row| is_head(&row)) => format!(
-                " The heads themselves lie between {low:.3} and {high:.3}, and were not held against each other."
+        let mut heads = self.rows.iter().filter(|row| row.kind == RowKind::Head);
+        let Some(CompareRow { name, .. }) = heads.next() else {
+            return String::new();
+        };
+        let (mut clear, mut near) = (Vec::new(), Vec::new());
+        for row in heads {
+            match row.behind_head {
+                Some(behind) if behind.is_clear() => clear.push(row.name.as_str()),
+                Some(_) => near.push(row.name.as_str()),
+                None => {}
+            }
+        }
+        match (&clear[..], &near[..]) {
+            ([], []) => String::new(),
+            (clear, []) => format!(
+                " Of the heads {name} is first, and clearly better than {}.",
+                listed(clear)
             ),
-            _ => String::new(),
+            ([], near) => format!(
+                " Of the heads {name} is first, within noise of {}.",
+                listed(near)
+            ),
+            (clear, near) => format!(
+                " Of the heads {name} is first: clearly better than {}, within noise of {}.",
+                listed(clear),
+                listed(near)
+            ),
         }
     }
 }

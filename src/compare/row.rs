@@ -174,6 +174,18 @@ impl Row {
         }
     }
 
+    /// The mean precision@1 of the rung before and of this one, if it rose by more than its standard error: the row still learns.
+    pub(super) fn rise(&self) -> Option<[f64; 2]> {
+        let mean = |scores: &[Score]| {
+            let sum: f64 = scores.iter().map(|score| score.precision_at_1).sum();
+            (!scores.is_empty()).then(|| sum / scores.len() as f64)
+        };
+        let (before, now) = (mean(&self.before.0)?, mean(&self.scores)?);
+        let queries = self.found.hits.first().map_or(1, Vec::len) as f64;
+        let error = (now * (1.0 - now) / queries).sqrt();
+        (now - before > error).then_some([before, now])
+    }
+
     /// Tells if the row is still trained.
     pub(super) fn goes_on(&self) -> bool {
         !self.dropped && self.error.is_none()
@@ -224,6 +236,7 @@ impl Row {
                 RowKind::Raw | RowKind::LinearMap => Vec::new(),
             },
             behind: None,
+            behind_head: None,
             over_raw: None,
             over_linear_map: None,
             steps: self.steps,
@@ -246,9 +259,16 @@ pub(super) fn ranked(
         let baseline = order.iter().find(|other| rows[**other].kind == kind)?;
         (row.kind != kind).then(|| judge.interval(&row.found, found(baseline)))?
     };
+    let mut heads = order.iter().filter(|row| rows[**row].kind == RowKind::Head);
+    // Where a head leads, `behind` says it.
+    let first_head = heads.next().filter(|head| **head != order[0]);
     let mut reports = Vec::with_capacity(rows.len());
-    for (place, row) in order.iter().map(|row| &rows[*row]).enumerate() {
+    for (place, number) in order.iter().enumerate() {
+        let row = &rows[*number];
         let mut report = row.report(seeds);
+        report.behind_head = first_head
+            .filter(|head| row.kind == RowKind::Head && *head != number)
+            .and_then(|head| judge.interval(found(head), &row.found));
         report.over_raw = over(row, RowKind::Raw);
         report.over_linear_map = over(row, RowKind::LinearMap);
         report.behind = match place {
@@ -277,4 +297,31 @@ pub(super) fn ranked(
     });
     reports.extend(others.iter().map(|row| rows[*row].report(seeds)));
     reports
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_still_learns_if_it_rose_by_more_than_its_standard_error() {
+        let rise = |before: Option<f64>, now: f64, queries: usize| {
+            let score = |precision_at_1| Score {
+                precision_at_1,
+                mean_average_precision_at_r: 0.0,
+                elapsed_ms: 0.0,
+            };
+            let mut row = Row::baseline(RowKind::Head);
+            row.before.0 = before.map(score).into_iter().collect();
+            row.scores = vec![score(now)];
+            row.found.hits = vec![vec![true; queries]];
+            row.rise()
+        };
+        // Of 100 queries a score of 0.5 is known to within 0.05.
+        assert_eq!(rise(Some(0.44), 0.5, 100), Some([0.44, 0.5]));
+        assert_eq!(rise(Some(0.46), 0.5, 100), None);
+        assert_eq!(rise(Some(0.46), 0.5, 400), Some([0.46, 0.5]));
+        assert_eq!(rise(Some(0.6), 0.5, 400), None);
+        assert_eq!(rise(None, 0.5, 400), None);
+    }
 }

@@ -295,7 +295,7 @@ impl Comparison {
         let last = self.contest.rungs.len() - 1;
         let rungs = self.contest.rungs.iter().enumerate().take(self.rung + 1);
         let short = rungs.filter(|(at, rung)| rung.share < base_share(*at, last));
-        let mut short = short.map(|(at, rung)| {
+        let short = short.map(|(at, rung)| {
             let wanted = rungs::steps(full, base_share(at, last));
             format!(
                 "round {} had {} steps of {wanted}",
@@ -304,11 +304,29 @@ impl Comparison {
             )
         });
         if self.elapsed_ms > 0.0 {
-            cut.extend(&mut short);
+            let before = cut.len();
+            cut.extend(short);
+            let is_cut = cut.len() > before;
+            cut.extend(self.still_learn().filter(|_| is_cut));
         }
-        drop(short);
         cut.append(&mut self.timed.cut);
         self.timed.cut = cut;
+    }
+
+    /// The entries that still learned when they were judged, in a sentence.
+    fn still_learn(&self) -> Option<String> {
+        let rising = self.rows.iter().filter(|row| row.is_ranked());
+        let rising = rising.filter_map(|row| {
+            let [before, now] = row.rise()?;
+            Some(format!("{} ({before:.3}, then {now:.3})", row.name))
+        });
+        let rising: Vec<String> = rising.collect();
+        (!rising.is_empty()).then(|| {
+            format!(
+                "still learning when the time was over: {}; more seconds may change the choice",
+                rising.join(", ")
+            )
+        })
     }
 
     /// The entry that a search chooses: the best head so far; without any, the recipe for data of this shape, or else the first.

@@ -348,3 +348,42 @@ fn folds_score_every_row_that_is_not_tested_and_call_nothing_clear_on_shuffled_l
     let refused = Contest::new(&dataset(0, false), &asked(1)).expect_err("one is none");
     assert!(refused.to_string().contains("folds is 1"), "{refused}");
 }
+
+#[test]
+fn where_no_head_leads_the_heads_are_judged_among_themselves() {
+    let asked = CompareConfig {
+        folds: 4,
+        ..asked(
+            &["optimizer.lr=0.01,1e-9"],
+            &["split=random", "hidden_layers=[2]"],
+        )
+    };
+    let report = compared(dataset(0, false), &asked);
+    let heads: Vec<_> = report
+        .rows
+        .iter()
+        .filter(|row| row.kind == RowKind::Head)
+        .collect();
+    println!("{}", report.verdict);
+    assert_ne!(report.rows[0].kind, RowKind::Head, "a map leads");
+    assert!(heads[0].behind_head.is_none());
+    for head in &heads[1..] {
+        let behind = head.behind_head.expect("was judged");
+        let scores = [heads[0], head].map(|row| row.precision_at_1.expect("was scored"));
+        assert!((behind.difference - (scores[0] - scores[1])).abs() < 1e-12);
+        assert!(behind.low < behind.difference && behind.difference < behind.high);
+    }
+    let last = heads.last().expect("there are heads");
+    assert_eq!(last.name, "optimizer.lr=1e-9");
+    assert!(last.behind_head.expect("was judged").is_clear());
+    let first = format!("Of the heads {} is first", heads[0].name);
+    assert!(report.verdict.contains(&first), "{}", report.verdict);
+    let rows = report.rows.iter().filter(|row| row.kind != RowKind::Head);
+    assert!(rows.into_iter().all(|row| row.behind_head.is_none()));
+    let led = compared(
+        dataset(0, false),
+        &self::asked(&["optimizer.lr=0.01,1e-9"], &["steps=200"]),
+    );
+    let judged = led.rows.iter().any(|row| row.behind_head.is_some());
+    assert_eq!(judged, led.rows[0].kind != RowKind::Head);
+}
