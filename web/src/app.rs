@@ -354,6 +354,10 @@ fn Buttons(state: State, session: Session) -> impl IntoView {
         Phase::Paused => "Go on",
         _ => "Run",
     };
+    let step_title = move || match state.stage.get() {
+        Phase::Finished => "Takes the first step of a new run (S)",
+        _ => "Takes a single step (S)",
+    };
     let off = |can: bool| if can { "false" } else { "true" };
     view! {
         <div class="buttons">
@@ -366,7 +370,7 @@ fn Buttons(state: State, session: Session) -> impl IntoView {
                 aria-disabled=move || off(state.can_pause())
             >"Pause"</button>
             <button
-                title="Takes a single step (S)" data-testid="step" on:click=move |_| session.step()
+                title=step_title data-testid="step" on:click=move |_| session.step()
                 aria-disabled=move || off(state.can_step())
             >"Step"</button>
             <button
