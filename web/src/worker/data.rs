@@ -306,7 +306,7 @@ fn summary(
         findings,
         columns,
         label_columns,
-        label_column: dataset.label_column.clone(),
+        label_column: dataset.labelled_by().cloned(),
         missing: dataset.missing,
         split_columns: dataset
             .columns
