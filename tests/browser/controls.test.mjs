@@ -234,6 +234,17 @@ test("a knob that differs from the run on the page is marked as the next run's",
   });
 });
 
+test("after a run without memory the recipe, which has one, is marked as the next run's", async () => {
+  await on("?engine=cpu#data=mirrored", {}, async (page) => {
+    await page.click("run");
+    await page.status(/^Done/);
+    assert.ok(await page.find("next-recipe").isHidden());
+    await page.click("without-memory");
+    await page.status(/^Done: \d+ steps without memory in/);
+    assert.equal(await page.text("next-recipe"), "next run");
+  });
+});
+
 test("while the test side is scored the page says of how many rows, and Pause is off", async () => {
   await on("?engine=cpu#steps=20&data=many-classes&test_fraction=0.9", {}, async (page) => {
     await page.page.evaluate(() => {
