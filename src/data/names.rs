@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 
 use super::{Dataset, Texts};
-use crate::base::order;
 
 /// No column was chosen.
 pub(super) const UNCHOSEN: usize = usize::MAX;
@@ -57,20 +56,20 @@ impl Dataset {
         cells.collect()
     }
 
-    /// The row of this name; else one of `rows`, ascending, whose name begins with it, or else holds it, in any case.
-    pub fn row_named(&self, name: &str, rows: &[u32]) -> Option<u32> {
+    /// The row of this name; else the one whose name begins with it, or else holds it, in any case: of `first`, or else of all.
+    pub fn row_named(&self, name: &str, first: &[u32]) -> Option<u32> {
         let (_, cells) = self.names()?;
-        if let Some(row) = (0..self.rows()).find(|row| &cells[*row] == name) {
-            return Some(row as u32);
+        let all = 0..self.rows() as u32;
+        if let Some(row) = all.clone().find(|row| &cells[*row as usize] == name) {
+            return Some(row);
         }
         let sought = name.to_ascii_lowercase();
         let place = |row: u32| cells[row as usize].to_ascii_lowercase().find(&sought);
-        let mut found: Vec<(usize, u32)> = rows
-            .iter()
-            .filter_map(|row| Some((place(*row)?, *row)))
-            .collect();
-        order::sort_by_key(&mut found, |found| *found);
-        found.first().map(|(_, row)| *row)
+        let among = |rows: &mut dyn Iterator<Item = u32>| {
+            rows.filter_map(|row| Some((place(row)?, row))).min()
+        };
+        let found = among(&mut first.iter().copied()).or_else(|| among(&mut all.clone()));
+        found.map(|(_, row)| row)
     }
 
     /// Bytes of all texts of the rows: names and other columns.
@@ -108,6 +107,7 @@ mod tests {
         assert_eq!(dataset.name_of(3), None, "an empty cell");
         assert_eq!(dataset.row_named("l-2", &[]), Some(1));
         assert_eq!(dataset.row_named("L-", &[2, 3]), Some(2));
+        assert_eq!(dataset.row_named("L-", &[3]), Some(0), "of all others");
         assert_eq!(dataset.row_named("q", &[0, 1, 2, 3]), None);
         let cells = [("site", "B"), ("leaf", "l-3")];
         let cells = cells.map(|(a, b)| (a.to_owned(), b.to_owned()));

@@ -74,13 +74,15 @@ pub(crate) enum Command {
         /// Steps until the run pauses; all if `None`.
         steps: Option<u64>,
     },
-    /// Finds the rows nearest to a row of the map, after the slice of work under way.
+    /// Finds the rows nearest to a row, after the slice of work under way.
     Neighbours {
         /// The row's number in the data.
         row: u32,
     },
     /// Looks at an anchor of the last step, after the slice of work under way.
     Anchor(AnchorAsked),
+    /// Puts the rows of a side on the map.
+    ShowSide(Side),
     /// Places the rows of the map by UMAP, while no step is taken.
     PlaceByUmap,
     /// Stops placing rows by UMAP; does nothing if none are being placed.
@@ -106,11 +108,11 @@ pub(crate) enum Command {
         /// Numbers of the rows.
         rows: Vec<u32>,
     },
-    /// Finds the row of this name, or one of these, ascending, whose name has this text in it.
+    /// Finds the row of this name, or one whose name has this text in it.
     FindName {
         /// The name, or a part of it.
         name: String,
-        /// Rows that a part can be of.
+        /// Rows that are looked at first for a part of a name.
         rows: Vec<u32>,
     },
     /// Limits the test rows that are scored at the end, also while they are being scored.
@@ -118,7 +120,7 @@ pub(crate) enum Command {
         /// Most test rows that are scored.
         queries: usize,
     },
-    /// Scores the side that the map shows, with every row as a query; the run goes on after it.
+    /// Scores the side that the run is judged by, with every row as a query; the run goes on after it.
     EvaluateAll,
     /// Stops scoring every row; does nothing if that is not under way.
     StopEvaluating,
@@ -262,8 +264,10 @@ pub(crate) enum Event {
     },
     /// UMAP places no rows, and why.
     NotPlaced(String),
-    /// The rows nearest to the one that was asked for. A row that is no longer on the map gets no answer.
-    Neighbours(Box<Neighbourhood>),
+    /// The rows nearest to the one that was asked for, and the pictures of them all, if rows are pictures.
+    Neighbours(Box<Neighbourhood>, Option<(Vec<u32>, Pictures)>),
+    /// The row that was asked for is a test row, which nobody sees before the run is over.
+    Unseen(u32),
     /// The anchor that was asked for, or why it cannot be looked at; `None` before the first step here.
     Anchor(Result<Option<Box<LookedAt>>, String>),
     /// Answers [`Command::About`].

@@ -17,8 +17,8 @@ fn shades(rows: &[u32], pictures: &Pictures, row: u32) -> Option<(usize, Vec<u8>
     Some((pictures.side, shades.to_vec()))
 }
 
-/// The picture of a row, dark on light; nothing if the rows are no pictures, or the row is neither on the map nor drawn beside the
-/// anchor, nor among those to check.
+/// The picture of a row, dark on light; nothing if the rows are no pictures, or the row is neither on the map nor near the chosen one
+/// nor drawn beside the anchor, nor among those to check.
 #[component]
 pub(crate) fn Picture(state: State, row: u32) -> impl IntoView {
     let canvas = NodeRef::<Canvas>::new();
@@ -31,7 +31,12 @@ pub(crate) fn Picture(state: State, row: u32) -> impl IntoView {
         let (rows, pictures) = looked.pictures.as_ref()?;
         shades(rows, pictures, row)
     };
-    let shown = on_map.or_else(of_anchor);
+    let is_near = || {
+        let near = state.near_pictures.read_untracked();
+        let (rows, pictures) = near.as_ref()?;
+        shades(rows, pictures, row)
+    };
+    let shown = on_map.or_else(is_near).or_else(of_anchor);
     let shown = shown.or_else(|| state.checks.picture(row));
     let shown = shown.map(|(side, shades)| {
         let rgba = |shade: u8| [255 - shade, 255 - shade, 255 - shade, 255];

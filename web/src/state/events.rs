@@ -1,7 +1,7 @@
 //! Changes of the page's state by each event of the worker.
 
 use leptos::prelude::*;
-use nearfar::{FullEvaluation, Neighbourhood, Working};
+use nearfar::{FullEvaluation, Neighbourhood, Pictures, Working};
 
 use super::{Curves, LabelChoice, Phase, State, threshold};
 use crate::offer::Offer;
@@ -78,7 +78,8 @@ impl State {
             | Event::Evaluated { .. }
             | Event::Finished { .. }
             | Event::Reset) => self.apply_of_run(event),
-            Event::Neighbours(found) => self.take_neighbours(*found),
+            Event::Neighbours(found, pictures) => self.take_neighbours(*found, pictures),
+            Event::Unseen(row) => self.take_unseen(row),
             Event::CanEvaluateAll(forecast) => self.can_evaluate.set(Some(forecast)),
             Event::Evaluating(part) => self.evaluating.set(Some(part)),
             Event::EvaluatedAll(scored) => self.take_evaluation(scored),
@@ -96,9 +97,24 @@ impl State {
     }
 
     /// Takes in the neighbours of the chosen row. An answer to an earlier click comes late, and is dropped.
-    fn take_neighbours(&self, found: Neighbourhood) {
+    fn take_neighbours(&self, found: Neighbourhood, pictures: Option<(Vec<u32>, Pictures)>) {
         if self.chosen.get_untracked() == Some(found.row) {
+            self.near_pictures.set(pictures);
             self.neighbours.set(Some(found));
+        }
+    }
+
+    /// Says that a row may not be looked at yet.
+    fn take_unseen(&self, row: u32) {
+        if self.chosen.get_untracked() == Some(row) {
+            self.chosen.set(None);
+            let called = match untrack(|| self.name(row)) {
+                Some(name) => format!("\"{name}\", row {row},"),
+                None => format!("Row {row}"),
+            };
+            self.notice.set(Some(format!(
+                "{called} is a test row: it can be looked at once the run is over."
+            )));
         }
     }
 

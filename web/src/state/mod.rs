@@ -14,7 +14,9 @@ mod take_home;
 pub(crate) mod threshold;
 
 use leptos::prelude::*;
-use nearfar::{Bytes, Cure, FullEvaluation, Missing, Neighbourhood, TrainConfig, VectorSizes};
+use nearfar::{
+    Bytes, Cure, FullEvaluation, Missing, Neighbourhood, Pictures, TrainConfig, VectorSizes,
+};
 
 use crate::lesson::Lesson;
 use crate::offer::Offer;
@@ -146,6 +148,8 @@ pub(crate) struct State {
     pub(crate) chosen: RwSignal<Option<u32>>,
     /// Neighbours of the chosen row, once they are there.
     pub(crate) neighbours: RwSignal<Option<Neighbourhood>>,
+    /// Pictures of the chosen row and its neighbours, with the numbers of these rows.
+    pub(crate) near_pictures: RwSignal<Option<(Vec<u32>, Pictures)>>,
     /// Names of rows.
     pub(crate) names: Names,
     /// Forecast of the next run, or why it would be refused.
@@ -235,6 +239,7 @@ impl State {
             coloured: RwSignal::new(None),
             chosen: RwSignal::new(None),
             neighbours: RwSignal::new(None),
+            near_pictures: RwSignal::new(None),
             names: Names::default(),
             forecast: RwSignal::new(None),
             diagnosed: RwSignal::new(Vec::new()),

@@ -239,6 +239,7 @@ impl Core {
             Command::ScoreFewer { queries } => {
                 self.run.iter_mut().for_each(|run| run.score_fewer(queries));
             }
+            Command::ShowSide(side) => self.show_side(side).await,
             Command::PlaceByUmap => self.placing = Some(Placing::Asked),
             Command::StopPlacing => self.placing = None,
             Command::FindRowsToCheck { side } => self.find_rows_to_check(Some(side)).await,
