@@ -218,6 +218,8 @@ pub(crate) enum Event {
         warnings: Vec<Warning>,
         /// Memory that it holds.
         memory: MemoryReport,
+        /// The part of it that the triplets or pairs of a step take; 0 if that is not known.
+        step_bytes: u64,
     },
     /// Steps were taken.
     Steps {

@@ -173,6 +173,7 @@ impl State {
                 running,
                 warnings,
                 memory,
+                step_bytes,
             } => {
                 self.no_gpu.set(false);
                 self.device.set(Some(running));
@@ -182,6 +183,7 @@ impl State {
                     warnings,
                     purposes: vec![(0, memory.by_purpose.clone())],
                     memory,
+                    step_bytes,
                     ..Curves::default()
                 });
             }

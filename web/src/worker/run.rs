@@ -87,12 +87,14 @@ impl Core {
     /// Shows the page a run with its history so far, and goes on with it.
     pub(super) fn show(&mut self, mut run: Run, steps: Option<u64>) {
         let report = run.report();
+        let step_bytes = self.step_bytes(&report.config);
         self.say(&Event::Started {
             config: Box::new(report.config),
             data: run.data(),
             running: self.running(run.engine()),
             warnings: run.warnings().to_vec(),
             memory: run.memory(),
+            step_bytes,
         });
         if !report.history.is_empty() {
             self.say(&Event::Steps {
