@@ -139,6 +139,8 @@ pub(crate) enum Command {
     ListPieces {
         /// Rows for the pieces that are made of rows.
         side: RowsOf,
+        /// The linear map takes the place of the head.
+        linear: bool,
     },
     /// Makes a piece of the run, after the slice of work under way.
     TakeHome {
@@ -146,6 +148,8 @@ pub(crate) enum Command {
         piece: Piece,
         /// Rows of the piece, if it is made of rows.
         side: RowsOf,
+        /// The linear map takes the place of the head, if the piece is made of it.
+        linear: bool,
     },
     /// Forecasts a comparison and a search, while nothing is under way.
     PlanComparison {
