@@ -1,5 +1,6 @@
 //! Names of rows: the column that tells them apart, which is guessed unless a person chooses another, and the cells of a row.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 use super::{Dataset, Texts};
@@ -72,6 +73,26 @@ impl Dataset {
         found.map(|(_, row)| row)
     }
 
+    /// The row of each of these files: the only one whose cell in some column is the file's name, without the folders before it. The
+    /// column is the one that names the most of them.
+    pub fn rows_of_files(&self, files: &[String]) -> Vec<Option<u32>> {
+        let named = |(_, cells): &(String, Texts)| -> Vec<Option<u32>> {
+            // Of a name that two rows have, neither is it.
+            let mut rows: HashMap<&str, Option<u32>> = HashMap::new();
+            for row in 0..self.rows() as u32 {
+                let name = cells[row as usize].rsplit(['/', '\\']).next();
+                let known = rows.entry(name.unwrap_or_default());
+                known.and_modify(|row| *row = None).or_insert(Some(row));
+            }
+            let row = |file: &String| rows.get(file.as_str()).copied().flatten();
+            files.iter().map(row).collect()
+        };
+        let found = self.naming_columns().map(named);
+        let count = |rows: &Vec<Option<u32>>| rows.iter().flatten().count();
+        let none = || vec![None; files.len()];
+        found.max_by_key(count).unwrap_or_else(none)
+    }
+
     /// Bytes of all texts of the rows: names and other columns.
     pub fn text_bytes(&self) -> u64 {
         self.naming_columns().map(|(_, cells)| cells.bytes()).sum()
@@ -96,6 +117,15 @@ mod tests {
         Labelled::read(&file, None, Choice::default())
             .and_then(Dataset::new)
             .expect("reads")
+    }
+
+    #[test]
+    fn a_file_is_the_one_row_that_names_it_in_whichever_column() {
+        let text = "site,picture,species,x\nA,ash/1.png,ash,1\nA,elm/2.png,elm,2\nB,elm/1.png,elm,3\nB,3.png,ash,4\n";
+        let files = ["2.png", "1.png", "3.png", "4.png", "ash"].map(str::to_owned);
+        let rows = table(text).rows_of_files(&files);
+        // Two rows name a 1.png: which is meant, nobody knows.
+        assert_eq!(rows, [Some(1), None, Some(3), None, None]);
     }
 
     #[test]

@@ -85,7 +85,7 @@ fn Row(state: State, session: Session) -> impl IntoView {
                 />
             </label>
             {move || {
-                state.near_pictures.track();
+                state.names.pictures.track();
                 state.chosen.get().map(|row| view! { <Picture state row/> })
             }}
             <b data-testid="row-name">{name}</b>

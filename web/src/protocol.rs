@@ -99,6 +99,8 @@ pub(crate) enum Command {
         /// Row whose cells are asked for.
         cells_of: Option<u32>,
     },
+    /// Finds the rows that name these files.
+    FilesOfRows(Vec<String>),
     /// Names the rows by this column.
     NameBy(String),
     /// Colours rows by a column.
@@ -294,6 +296,8 @@ pub(crate) enum Event {
     },
     /// The row of the name that was looked for.
     FoundName(Option<u32>),
+    /// The row that names each of the files that were asked about, if one does.
+    FoundFiles(Vec<Option<u32>>),
     /// Forecast of scoring every row of a side: sent once a run has begun, and again when it is over.
     CanEvaluateAll(EvaluationForecast),
     /// Progress of long work.

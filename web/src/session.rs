@@ -362,7 +362,8 @@ impl Session {
     /// Chooses the row that was found, by its name or as a number, if there is one.
     fn take_found(&self, found: Option<u32>) {
         let sought = self.state.names.sought.get_untracked();
-        let rows = (self.state.data).with_untracked(|data| data.as_ref().map_or(0, |data| data.rows));
+        let rows =
+            (self.state.data).with_untracked(|data| data.as_ref().map_or(0, |data| data.rows));
         let row = found.or(sought.parse().ok());
         let there = row.filter(|row| (*row as usize) < rows);
         self.choose_row(there);
@@ -487,6 +488,7 @@ impl Session {
         match event {
             Event::Device(running) => self.is_up(running),
             Event::FoundName(found) => self.take_found(*found),
+            Event::FoundFiles(rows) => self.take_pictures(rows),
             Event::Neighbours(found, _) => {
                 self.ask_names(found.neighbours.iter().map(|near| near.row).collect());
             }

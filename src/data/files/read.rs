@@ -216,7 +216,8 @@ impl Labelled {
         match (files.next(), files.next(), files.next()) {
             (Some(data), labels, None) => Ok((data, labels)),
             _ => Err(Error::Data(
-                "one file with features and labels, or two: features, and their labels".to_owned(),
+                "The data is one file with features and labels, or two: the features, and their labels. Choose no others beside them"
+                    .to_owned(),
             )),
         }
     }

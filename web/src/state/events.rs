@@ -1,5 +1,7 @@
 //! Changes of the page's state by each event of the worker.
 
+use std::collections::BTreeMap;
+
 use leptos::prelude::*;
 use nearfar::{FullEvaluation, Neighbourhood, Pictures, Working};
 
@@ -35,6 +37,7 @@ impl State {
         self.clear();
         self.previous.set(previous);
         self.aside.set(None);
+        self.brought.of_rows.update_value(BTreeMap::clear);
         self.names.of_data(&data);
         self.data.set(Some(data));
         self.stage.set(Phase::Ready);
@@ -43,7 +46,7 @@ impl State {
     /// Applies an event of the worker.
     pub(crate) fn apply(&self, event: Event) {
         match event {
-            Event::Working { .. } | Event::FoundName(_) => {}
+            Event::Working { .. } | Event::FoundName(_) | Event::FoundFiles(_) => {}
             Event::Device(running) => self.take_engine(Ok(running)),
             Event::NoDevice(message) => self.take_engine(Err(message)),
             Event::NoGpu => self.no_gpu.set(true),
@@ -99,7 +102,7 @@ impl State {
     /// Takes in the neighbours of the chosen row. An answer to an earlier click comes late, and is dropped.
     fn take_neighbours(&self, found: Neighbourhood, pictures: Option<(Vec<u32>, Pictures)>) {
         if self.chosen.get_untracked() == Some(found.row) {
-            self.near_pictures.set(pictures);
+            self.names.pictures.set(pictures);
             self.neighbours.set(Some(found));
         }
     }

@@ -13,10 +13,11 @@ mod runs;
 mod take_home;
 pub(crate) mod threshold;
 
+use std::collections::BTreeMap;
+
 use leptos::prelude::*;
-use nearfar::{
-    Bytes, Cure, FullEvaluation, Missing, Neighbourhood, Pictures, TrainConfig, VectorSizes,
-};
+use nearfar::{Bytes, Cure, FullEvaluation, Missing, Neighbourhood, TrainConfig, VectorSizes};
+use web_sys::File;
 
 use crate::lesson::Lesson;
 use crate::offer::Offer;
@@ -115,6 +116,8 @@ pub(crate) struct Brought {
     pub(crate) held_over: RwSignal<bool>,
     /// The dialog on pictures is open; what was chosen, in a sentence, if pictures were.
     pub(crate) pictures: RwSignal<Option<String>>,
+    /// Pictures of rows, which came with the data, by row.
+    pub(crate) of_rows: StoredValue<BTreeMap<u32, File>, LocalStorage>,
 }
 
 /// The signals of the page.
@@ -148,8 +151,6 @@ pub(crate) struct State {
     pub(crate) chosen: RwSignal<Option<u32>>,
     /// Neighbours of the chosen row, once they are there.
     pub(crate) neighbours: RwSignal<Option<Neighbourhood>>,
-    /// Pictures of the chosen row and its neighbours, with the numbers of these rows.
-    pub(crate) near_pictures: RwSignal<Option<(Vec<u32>, Pictures)>>,
     /// Names of rows.
     pub(crate) names: Names,
     /// Forecast of the next run, or why it would be refused.
@@ -239,7 +240,6 @@ impl State {
             coloured: RwSignal::new(None),
             chosen: RwSignal::new(None),
             neighbours: RwSignal::new(None),
-            near_pictures: RwSignal::new(None),
             names: Names::default(),
             forecast: RwSignal::new(None),
             diagnosed: RwSignal::new(Vec::new()),

@@ -261,6 +261,7 @@ fn about_rows(data: &Dataset, command: Command) -> Option<Event> {
             })
         }
         Command::FindName { name, rows } => Some(Event::FoundName(data.row_named(&name, &rows))),
+        Command::FilesOfRows(files) => Some(Event::FoundFiles(data.rows_of_files(&files))),
         Command::NameBy(column) => {
             data.name_by(&column);
             None
