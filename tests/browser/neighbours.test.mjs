@@ -5,7 +5,7 @@ import { mkdtemp, readFile } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
 
-import { found, neighbours, pages, test } from "./playing.mjs";
+import { found, neighbours, pages, test, written } from "./playing.mjs";
 import { root } from "./support.mjs";
 
 const on = pages();
@@ -167,5 +167,31 @@ test("rows of pixels are shown as the pictures that they are, on the map and bes
     await page.find("dataset-select").selectOption("cells");
     await page.status(/^Ready/);
     assert.equal(await page.page.locator("canvas.picture").count(), 0);
+  });
+});
+
+test("long names of classes go on in the next line between their words, on a phone, too", async () => {
+  const kinds = ["quercus_robur_subspecies_pedunculiflora", "fagus_sylvatica_variety_atropurpurea"];
+  const lines = Array.from({ length: 80 }, (_, i) => `leaf-${1000 + i},${[0, 1, 2].map((at) => (3 * (i % 2) + ((7 * i + at) % 5) / 10).toFixed(2)).join()},${kinds[i % 2]}`);
+  const file = await written("leaves.csv", ["leaf,a,b,c,kind", ...lines].join("\n"));
+  await on("?engine=cpu#steps=20&batch_size=16&hidden_layers=[8]&embedding_size=4", { viewport: { width: 390, height: 844 } }, async (page) => {
+    await page.upload(file);
+    await page.summary(/^leaves\.csv: 80 rows/);
+    await page.click("run");
+    await page.status(/^Done/);
+    await page.find("embedding-map").click({ position: await page.point("embedding-map") });
+    await page.find("neighbours").locator("tbody tr").first().waitFor();
+    const broken = await page.find("neighbours").locator("tbody td:nth-child(3)").evaluateAll((cells) => cells.flatMap((cell) => {
+      const within = (node, from, to) => {
+        const range = document.createRange();
+        range.setStart(node, from);
+        range.setEnd(node, to);
+        return new Set([...range.getClientRects()].map(({ top }) => top)).size > 1;
+      };
+      const nodes = [...cell.childNodes].filter(({ nodeType }) => nodeType === Node.TEXT_NODE);
+      return nodes.flatMap((node) => [...node.data.matchAll(/[a-z]+/g)].filter(({ index, 0: word }) => within(node, index, index + word.length)).map(([word]) => word));
+    }));
+    assert.deepEqual(broken, []);
+    assert.equal(await page.find("neighbours").locator("tbody td:nth-child(3)").first().evaluate((cell) => cell.textContent.includes(" ")), false);
   });
 });

@@ -51,7 +51,7 @@ pub(crate) fn App() -> impl IntoView {
                 <p class="tagline">"Teach a small network which rows belong together. Your data stays on this computer."</p>
                 <Device state/>
                 <theme::Switch changed=state.theme/>
-                <button class="quiet" on:click=move |_| keys_shown.set(true)>"Keys"</button>
+                <button class="quiet show-keys" on:click=move |_| keys_shown.set(true)>"Keys"</button>
             </header>
             <section class="run">
                 <Buttons state session/>

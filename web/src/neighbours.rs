@@ -149,6 +149,13 @@ fn summary(found: &Neighbourhood) -> String {
     )
 }
 
+/// A name that goes on in the next line after a mark, as `_`, where it is too long for one: within a word only if that is.
+fn parted(name: &str) -> impl IntoView + use<> {
+    let parts = name.split_inclusive(['_', '-', '.', '/', '|', ',']);
+    let part = |part: &str| view! { {part.to_owned()} <wbr/> };
+    parts.map(part).collect_view()
+}
+
 /// A neighbour in the table, with the mark that it has on the map.
 fn line(state: State, i: usize, neighbour: &Neighbour) -> impl IntoView + use<> {
     let (row, word) = (
@@ -159,7 +166,7 @@ fn line(state: State, i: usize, neighbour: &Neighbour) -> impl IntoView + use<> 
         <tr class=word>
             <td>{i + 1}</td>
             <td title=format!("Row {row}")><Picture state row/>{move || state.called(row)}</td>
-            <td title=neighbour.class.clone()>{neighbour.class.clone()}</td>
+            <td title=neighbour.class.clone()>{parted(&neighbour.class)}</td>
             <td title=word><i class="mark"></i><span class="unseen">{word}</span></td>
             <td>{format!("{:.3}", neighbour.similarity)}</td>
         </tr>
