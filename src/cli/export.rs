@@ -47,6 +47,9 @@ pub(super) struct Export {
     /// without its part of the rows
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=20))]
     folds: Option<u64>,
+    /// Take the linear map that the head is compared with, in place of the head
+    #[arg(long, conflicts_with = "folds")]
+    linear: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -68,6 +71,15 @@ impl Export {
 
     async fn export(&self) -> Result<()> {
         let mut results = Saved::open(&self.run)?.results()?;
+        if self.linear {
+            if !self.format.is_of_network() {
+                return Err(Error::Config(format!(
+                    "--linear: --format {} is made of the whole run: leave one of the two out",
+                    self.format.name()
+                )));
+            }
+            results = results.of_linear()?;
+        }
         let files = match self.folds {
             Some(folds) => vec![self.check_by_folds(&results, folds as usize).await?],
             None => {

@@ -73,6 +73,8 @@ pub struct Dataset {
     pub class_names: Vec<String>,
     /// The column or array that the labels come from, if a table or an NPZ has several.
     pub label_column: Option<String>,
+    /// The column or array of another file that the labels come from, if that has names.
+    pub label_beside: Option<String>,
     /// Text columns beside the label, by name: those that `split = column:NAME` can use.
     pub columns: Vec<(String, Texts)>,
     /// The column that names the rows, if it is none of those: numbers, or the names of an AnnData file.
@@ -132,6 +134,7 @@ impl Dataset {
         let mut dataset = Self {
             feature_names: rows.feature_names,
             label_column: rows.label_column,
+            label_beside: rows.label_beside,
             columns: rows.columns,
             ids: rows.ids,
             table: rows.table,
@@ -161,6 +164,7 @@ impl Dataset {
             labels: Vec::new(),
             class_names: Vec::new(),
             label_column: None,
+            label_beside: None,
             columns: Vec::new(),
             ids: None,
             named_by: AtomicUsize::new(names::UNCHOSEN),
@@ -175,6 +179,11 @@ impl Dataset {
             joined: false,
             notes: Vec::new(),
         }
+    }
+
+    /// The column or array that the labels come from, of whichever file.
+    pub fn labelled_by(&self) -> Option<&String> {
+        self.label_column.as_ref().or(self.label_beside.as_ref())
     }
 
     /// Features of the rows without a label, in memory.
@@ -201,10 +210,14 @@ impl Dataset {
         let (filled, left_out) = features.mend(&name, missing, &mut labels, &say).await?;
         let dataset = Self::of(name, features, &labels.labels)?;
         let Labels {
-            columns, mut notes, ..
+            column,
+            columns,
+            mut notes,
+            ..
         } = labels;
         notes.push("features stay in the file and are read as they are needed".to_owned());
         let mut dataset = Self {
+            label_beside: column,
             columns,
             missing,
             left_out,

@@ -1,9 +1,9 @@
 //! Names of rows: the column that tells them apart, which is guessed unless a person chooses another, and the cells of a row.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 use super::{Dataset, Texts};
-use crate::base::order;
 
 /// No column was chosen.
 pub(super) const UNCHOSEN: usize = usize::MAX;
@@ -57,20 +57,40 @@ impl Dataset {
         cells.collect()
     }
 
-    /// The row of this name; else one of `rows`, ascending, whose name begins with it, or else holds it, in any case.
-    pub fn row_named(&self, name: &str, rows: &[u32]) -> Option<u32> {
+    /// The row of this name; else the one whose name begins with it, or else holds it, in any case: of `first`, or else of all.
+    pub fn row_named(&self, name: &str, first: &[u32]) -> Option<u32> {
         let (_, cells) = self.names()?;
-        if let Some(row) = (0..self.rows()).find(|row| &cells[*row] == name) {
-            return Some(row as u32);
+        let all = 0..self.rows() as u32;
+        if let Some(row) = all.clone().find(|row| &cells[*row as usize] == name) {
+            return Some(row);
         }
         let sought = name.to_ascii_lowercase();
         let place = |row: u32| cells[row as usize].to_ascii_lowercase().find(&sought);
-        let mut found: Vec<(usize, u32)> = rows
-            .iter()
-            .filter_map(|row| Some((place(*row)?, *row)))
-            .collect();
-        order::sort_by_key(&mut found, |found| *found);
-        found.first().map(|(_, row)| *row)
+        let among = |rows: &mut dyn Iterator<Item = u32>| {
+            rows.filter_map(|row| Some((place(row)?, row))).min()
+        };
+        let found = among(&mut first.iter().copied()).or_else(|| among(&mut all.clone()));
+        found.map(|(_, row)| row)
+    }
+
+    /// The row of each of these files: the only one whose cell in some column is the file's name, without the folders before it. The
+    /// column is the one that names the most of them.
+    pub fn rows_of_files(&self, files: &[String]) -> Vec<Option<u32>> {
+        let named = |(_, cells): &(String, Texts)| -> Vec<Option<u32>> {
+            // Of a name that two rows have, neither is it.
+            let mut rows: HashMap<&str, Option<u32>> = HashMap::new();
+            for row in 0..self.rows() as u32 {
+                let name = cells[row as usize].rsplit(['/', '\\']).next();
+                let known = rows.entry(name.unwrap_or_default());
+                known.and_modify(|row| *row = None).or_insert(Some(row));
+            }
+            let row = |file: &String| rows.get(file.as_str()).copied().flatten();
+            files.iter().map(row).collect()
+        };
+        let found = self.naming_columns().map(named);
+        let count = |rows: &Vec<Option<u32>>| rows.iter().flatten().count();
+        let none = || vec![None; files.len()];
+        found.max_by_key(count).unwrap_or_else(none)
     }
 
     /// Bytes of all texts of the rows: names and other columns.
@@ -100,6 +120,15 @@ mod tests {
     }
 
     #[test]
+    fn a_file_is_the_one_row_that_names_it_in_whichever_column() {
+        let text = "site,picture,species,x\nA,ash/1.png,ash,1\nA,elm/2.png,elm,2\nB,elm/1.png,elm,3\nB,3.png,ash,4\n";
+        let files = ["2.png", "1.png", "3.png", "4.png", "ash"].map(str::to_owned);
+        let rows = table(text).rows_of_files(&files);
+        // Two rows name a 1.png: which is meant, nobody knows.
+        assert_eq!(rows, [Some(1), None, Some(3), None, None]);
+    }
+
+    #[test]
     fn rows_are_named_by_the_column_that_tells_them_apart_or_the_chosen_one() {
         let text = "site,leaf,species,x\nA,l-1,ash,1\nA,l-2,elm,2\nB,l-3,ash,3\nB,,elm,4\n";
         let dataset = table(text);
@@ -108,6 +137,7 @@ mod tests {
         assert_eq!(dataset.name_of(3), None, "an empty cell");
         assert_eq!(dataset.row_named("l-2", &[]), Some(1));
         assert_eq!(dataset.row_named("L-", &[2, 3]), Some(2));
+        assert_eq!(dataset.row_named("L-", &[3]), Some(0), "of all others");
         assert_eq!(dataset.row_named("q", &[0, 1, 2, 3]), None);
         let cells = [("site", "B"), ("leaf", "l-3")];
         let cells = cells.map(|(a, b)| (a.to_owned(), b.to_owned()));

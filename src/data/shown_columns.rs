@@ -42,7 +42,7 @@ impl Dataset {
             rows.iter().map(|row| cell(*row as usize)).collect()
         };
         let label = of_rows(&|row| self.class_names[self.labels[row] as usize].clone());
-        let name = self.label_column.clone();
+        let name = self.labelled_by().cloned();
         let mut lines = vec![line(
             name.unwrap_or_else(|| "label".to_owned()),
             Role::Label,

@@ -26,8 +26,12 @@ impl Run {
 
     /// The side of a map, and the rows on it.
     fn map_rows(&self) -> (Side, Vec<u32>) {
-        let side = self.side();
-        let all = self.trainer.sides().of(side);
+        let sides = self.trainer.sides();
+        let may_show = |side: &Side| {
+            !sides.of(*side).is_empty() && self.seen_sides().any(|seen| seen == *side)
+        };
+        let side = self.shown.filter(may_show).unwrap_or_else(|| self.side());
+        let all = sides.of(side);
         let dim = self.trainer.dataset().features.dim();
         let most = map::most_rows(dim);
         (
@@ -38,10 +42,15 @@ impl Run {
 
     /// Rows whose embeddings come with an evaluation.
     pub(super) fn watched_rows(&self) -> Vec<u32> {
-        match self.watched {
+        match self.is_watched() {
             true => self.map_rows().1,
             false => Vec::new(),
         }
+    }
+
+    /// Tells if embeddings of the map's rows come with evaluations: not those of a chosen side, which may change in between.
+    pub(super) fn is_watched(&self) -> bool {
+        self.watched && self.shown.is_none()
     }
 
     /// Makes evaluations bring what [`Run::map`] needs, so that a viewer does not wait for it.
@@ -51,8 +60,15 @@ impl Run {
         self
     }
 
-    /// Current map of the rows: of the test side once the run is over, until then of the validation side, or of the training side
-    /// if there are no validation rows. Once the run is over the rows of the file without a label stand behind them.
+    /// Puts the rows of a side on the maps from now on; those of the test side only once the run is over.
+    pub fn show_side(&mut self, side: Side) {
+        self.shown = Some(side);
+        self.placed = None;
+    }
+
+    /// Current map of the rows of the side that was chosen, or else of the test side once the run is over, until then of the
+    /// validation side, or of the training side if there are no validation rows. Once the run is over the rows of the file without a
+    /// label stand behind them.
     ///
     /// # Errors
     /// As [`crate::Trainer::embed`].

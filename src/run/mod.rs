@@ -63,6 +63,8 @@ pub struct Run {
     /// Maps are drawn; `placed` has the embeddings for one that came with the evaluation at a step.
     watched: bool,
     placed: Option<(u64, Embeddings)>,
+    /// Side that was chosen for maps.
+    shown: Option<Side>,
     /// The next evaluation, if it came with the steps before it.
     ahead: Option<Scored>,
     /// The last map.
@@ -140,6 +142,7 @@ impl Run {
             elapsed_ms: 0.0,
             watched: false,
             placed: None,
+            shown: None,
             ahead: None,
             map: None,
             plane: None,
@@ -206,7 +209,7 @@ impl Run {
                         .await?
                 }
             };
-            self.placed = self.watched.then_some((step, placed));
+            self.placed = self.is_watched().then_some((step, placed));
             let config = self.trainer.config();
             self.warnings
                 .see_diagnostics(step, &evaluation.diagnostics, config);
@@ -409,13 +412,17 @@ impl Run {
         }))
     }
 
+    /// Sides whose rows may be looked at now: the test side once the run is over.
+    fn seen_sides(&self) -> impl Iterator<Item = Side> + use<> {
+        let all = [Side::Test, Side::Validation, Side::Train].into_iter();
+        all.skip(usize::from(!self.is_finished()))
+    }
+
     /// Side that may be scored now: the test side once the run is over, until then the validation side, or the training side if
     /// there are no validation rows.
     fn side(&self) -> Side {
         let sides = self.trainer.sides();
-        [Side::Test, Side::Validation, Side::Train]
-            .into_iter()
-            .skip(usize::from(!self.is_finished()))
+        self.seen_sides()
             .find(|side| !sides.of(*side).is_empty())
             .unwrap_or(Side::Train)
     }
@@ -427,9 +434,7 @@ impl Run {
     pub async fn neighbours(&mut self, row: u32) -> Result<Option<Neighbourhood>> {
         let sides = self.trainer.sides();
         let is_of = |side: &Side| sides.of(*side).binary_search(&row).is_ok();
-        let seen = [Side::Test, Side::Validation, Side::Train].into_iter();
-        let seen = seen.skip(usize::from(!self.is_finished()));
-        match seen.into_iter().find(is_of) {
+        match self.seen_sides().find(is_of) {
             Some(side) => self.trainer.neighbours(side, row).await,
             None => Ok(None),
         }

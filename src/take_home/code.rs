@@ -2,12 +2,11 @@
 //! print the same ones, which name the files, the sizes and the scaling of the run.
 
 use super::head::Head;
-use super::results::{self, HEAD, Results};
+use super::results::{self, HEAD, LINEAR, Results};
 use super::{Piece, text};
 use crate::cpu::Norm;
 use crate::model::layer_weights::LayerWeights;
 use crate::model::scaling::ScalingKind;
-use crate::run::RunReport;
 
 /// The program whose lines are no Python.
 const JAVASCRIPT: &str = "JavaScript";
@@ -16,7 +15,7 @@ impl Results {
     /// Lines of code for each program that can use the run: its name, the piece whose file they read, and the lines. Of pieces that
     /// are made of rows they read all rows.
     pub fn code(&self) -> [(&'static str, Piece, String); 4] {
-        let (reads, cells) = in_scanpy(&self.report);
+        let (reads, cells) = in_scanpy(self);
         [
             ("PyTorch", Piece::Safetensors, in_pytorch(self)),
             ("ONNX Runtime", Piece::Onnx, in_onnx(self)),
@@ -28,6 +27,7 @@ impl Results {
 
 /// The lines of each program under a heading, in Markdown.
 pub(super) fn markdown(results: &Results) -> String {
+    let of = if results.by_linear { " --linear" } else { "" };
     let part = |(program, piece, lines): (&str, Piece, String)| {
         let side = if piece.is_of_rows() {
             " --side all"
@@ -39,23 +39,28 @@ pub(super) fn markdown(results: &Results) -> String {
             _ => "python",
         };
         format!(
-            "## In {program}\n\n```{language}\n{lines}\n```\n\nIts file: `nearfar export RUN --format {}{side}`, or *Take home* on the page.\n",
+            "## In {program}\n\n```{language}\n{lines}\n```\n\nIts file: `nearfar export RUN --format {}{side}{of}`, or *Take home* on the page.\n",
             piece.name()
         )
     };
     results.code().map(part).join("\n")
 }
 
-/// What is to be known of the rows that the head takes, as a comment.
-fn rows_in(report: &RunReport) -> &'static str {
-    match report.data.scaling {
-        _ if report.data.name == "sample:digits" => {
-            "yours: float32; the sample's are load_digits().data / 16 of scikit-learn"
+/// What is to be known of the rows that the network takes, as a comment.
+fn rows_in(results: &Results) -> String {
+    let data = &results.report.data;
+    match data.scaling {
+        _ if data.name == "sample:digits" => {
+            "yours: float32; the sample's are load_digits().data / 16 of scikit-learn".to_owned()
         }
-        ScalingKind::None => "yours: float32, the columns in the order of the file",
-        ScalingKind::Common | ScalingKind::Columns => {
-            "yours: float32, the columns in the order of the file; the head scales them itself"
-        }
+        ScalingKind::None => "yours: float32, the columns in the order of the file".to_owned(),
+        ScalingKind::Common | ScalingKind::Columns => format!(
+            "yours: float32, the columns in the order of the file; the {} scales them itself",
+            match results.by_linear {
+                true => "map",
+                false => "head",
+            }
+        ),
     }
 }
 
@@ -88,8 +93,13 @@ fn modules(head: &Head) -> String {
 }
 
 /// The head in PyTorch, from its safetensors file.
-fn in_pytorch(Results { head, report, .. }: &Results) -> String {
+fn in_pytorch(results: &Results) -> String {
+    let head = &results.head;
     let (inputs, modules) = (head.inputs(), modules(head));
+    let (file, name) = match results.by_linear {
+        true => (LINEAR, "linear"),
+        false => (HEAD, "head"),
+    };
     let (class, kind, add) = match head.skip() {
         None => ("", "torch.nn.Sequential", String::new()),
         Some(_) => (
@@ -111,49 +121,52 @@ fn in_pytorch(Results { head, report, .. }: &Results) -> String {
         false => (
             "import json\n\nfrom safetensors import safe_open\n".to_owned(),
             format!(
-                "with safe_open(\"{HEAD}\", \"pt\") as file:\n    medians = json.loads(file.metadata()[\"filled\"])\n\
+                "with safe_open(\"{file}\", \"pt\") as file:\n    medians = json.loads(file.metadata()[\"filled\"])\n\
                  for column, median in medians:  # cells without a number\n    \
                  rows[:, column] = torch.where(rows[:, column].isfinite(), rows[:, column], median)\n"
             ),
         ),
     };
     format!(
-        "{reads}import torch\nfrom safetensors.torch import load_file\n\n{class}head = {kind}({modules})\n{add}\
-         head.load_state_dict(load_file(\"{HEAD}\"))\n{eval}\
+        "{reads}import torch\nfrom safetensors.torch import load_file\n\n{class}{name} = {kind}({modules})\n{add}\
+         {name}.load_state_dict(load_file(\"{file}\"))\n{eval}\
          # {}\nrows = torch.rand(5, {inputs})\n\
-         {fills}with torch.no_grad():\n    embeddings = torch.nn.functional.normalize(head(rows))",
-        rows_in(report)
+         {fills}with torch.no_grad():\n    embeddings = torch.nn.functional.normalize({name}(rows))",
+        rows_in(results)
     )
 }
 
 /// The head in ONNX Runtime, which fills cells without a number by itself.
-fn in_onnx(Results { head, report, .. }: &Results) -> String {
+fn in_onnx(results: &Results) -> String {
+    let (file, head) = (results.named("head.onnx"), &results.head);
     format!(
-        "import numpy as np\nimport onnxruntime\n\nsession = onnxruntime.InferenceSession(\"head.onnx\")\n\
+        "import numpy as np\nimport onnxruntime\n\nsession = onnxruntime.InferenceSession(\"{file}\")\n\
          # {}\nrows = np.random.rand(5, {}).astype(\"float32\")\n\
          [embeddings] = session.run([\"embeddings\"], {{\"features\": rows}})  # {} numbers a row, of length 1",
-        rows_in(report),
+        rows_in(results),
         head.inputs(),
         head.dimensions()
     )
 }
 
 /// The head in a browser or Node, from its ONNX file.
-fn in_javascript(Results { head, report, .. }: &Results) -> String {
+fn in_javascript(results: &Results) -> String {
+    let (file, head) = (results.named("head.onnx"), &results.head);
     let inputs = head.inputs();
     format!(
-        "import * as ort from \"onnxruntime-web\";\n\nconst session = await ort.InferenceSession.create(\"head.onnx\");\n\
+        "import * as ort from \"onnxruntime-web\";\n\nconst session = await ort.InferenceSession.create(\"{file}\");\n\
          // {}\nconst rows = Float32Array.from({{ length: 5 * {inputs} }}, Math.random);\n\
          const features = new ort.Tensor(\"float32\", rows, [5, {inputs}]);\n\
          const {{ embeddings }} = await session.run({{ features }});\n\
          // embeddings.data: {} numbers a row, of length 1",
-        rows_in(report),
+        rows_in(results),
         head.dimensions()
     )
 }
 
 /// The embeddings of all rows in scanpy: beside the cells of the file, found by their names, if it is AnnData.
-fn in_scanpy(report: &RunReport) -> (Piece, String) {
+fn in_scanpy(results: &Results) -> (Piece, String) {
+    let report = &results.report;
     let after = |color: &str, of: &str| {
         format!(
             "sc.pp.neighbors(adata, use_rep=\"{of}\", metric=\"cosine\")\nsc.tl.umap(adata)\nsc.pl.umap(adata, color={})",
@@ -162,22 +175,23 @@ fn in_scanpy(report: &RunReport) -> (Piece, String) {
     };
     let label = report.data.label_column.as_deref().unwrap_or("label");
     let Some(cells) = results::cells(report) else {
+        let table = results.named("all_embeddings.csv");
         let lines = format!(
-            "import pandas as pd\nimport scanpy as sc\n\ntable = pd.read_csv(\"all_embeddings.csv\")\n\
+            "import pandas as pd\nimport scanpy as sc\n\ntable = pd.read_csv(\"{table}\")\n\
              embeddings = table.filter(regex=r\"^embedding_\\d+$\").to_numpy(\"float32\")\n\
              obs = table[[\"label\"]].astype(str).set_index(table[\"row\"].astype(str))\nadata = sc.AnnData(embeddings, obs=obs)\n{}",
             after("label", "X")
         );
         return (Piece::Csv, lines);
     };
-    let file = text::python(cells);
+    let (file, new) = (text::python(cells), results.named("all_embeddings.h5ad"));
     let out = text::python(format!("{}_nearfar.h5ad", &cells[..cells.len() - 5]));
     let others = match report.data.left_out.is_empty() {
         true => "",
         false => "adata = adata[new.obs_names].copy()  # the others were left out\n",
     };
     let lines = format!(
-        "import scanpy as sc\n\nadata = sc.read_h5ad({file})\nnew = sc.read_h5ad(\"all_embeddings.h5ad\")\n{others}\
+        "import scanpy as sc\n\nadata = sc.read_h5ad({file})\nnew = sc.read_h5ad(\"{new}\")\n{others}\
          if not adata.obs_names.equals(new.obs_names):\n    new = new[adata.obs_names]\nadata.obsm[\"X_nearfar\"] = new.obsm[\"X_nearfar\"]\n{}\nadata.write_h5ad({out})",
         after(label, "X_nearfar")
     );

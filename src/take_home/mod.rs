@@ -269,6 +269,17 @@ impl Piece {
         )
     }
 
+    /// Tells if the piece is made of a network: of the head, or of the linear map in its place.
+    pub fn is_of_network(self) -> bool {
+        let alone = [
+            Self::Safetensors,
+            Self::Onnx,
+            Self::SentenceTransformers,
+            Self::Code,
+        ];
+        self.is_of_rows() || alone.contains(&self)
+    }
+
     /// Tells if the piece is made of the neighbours of those rows, which must be searched.
     pub fn needs_neighbours(self) -> bool {
         matches!(self, Self::Neighbours | Self::RowsToCheck)
@@ -280,7 +291,12 @@ impl Piece {
     /// [`Error::Data`] if a part is missing, or a file does not read back; [`Error::Config`] for a script of settings that PML has
     /// no counterpart for, or a head that the modules of sentence-transformers cannot make up.
     pub fn files(self, results: &Results) -> Result<Vec<TakenFile>> {
-        let files = self.made(results)?;
+        let mut files = self.made(results)?;
+        if self.is_of_network() {
+            for file in &mut files {
+                file.path = results.named(&file.path);
+            }
+        }
         files.iter().try_for_each(read_back::check)?;
         Ok(files)
     }

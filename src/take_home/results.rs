@@ -49,6 +49,8 @@ pub struct Results {
     pub head: Head,
     /// The linear baseline, if there is one.
     pub linear: Option<Head>,
+    /// It stands in the place of the head, too.
+    pub(super) by_linear: bool,
     /// The embedded rows of a side, if they were asked for.
     pub rows: Option<SideRows>,
     /// Contents of the memory, as an NPZ, if there is one.
@@ -72,6 +74,7 @@ impl Results {
             filled,
             layers,
             linear,
+            by_linear,
             memory,
             checkpoint,
             sides,
@@ -84,16 +87,47 @@ impl Results {
             filled: filled.clone(),
         };
         let sample = sample.map(|of| arrays::data(&of.values, of.dim, &of.labels));
-        Ok(Self {
+        let results = Self {
             head: head(layers),
             linear: linear.map(|layer| head(vec![layer])),
-            rows,
+            by_linear: false,
+            rows: None,
             memory: memory.map(|memory| arrays::memory(&memory)).transpose()?,
             checkpoint,
             sides: Some(sides),
             data: sample.transpose()?,
             report,
+        };
+        let results = match by_linear {
+            true => results.of_linear()?,
+            false => results,
+        };
+        Ok(Self { rows, ..results })
+    }
+
+    /// The same results with the linear map in the place of the head, and without embedded rows, which are the head's.
+    ///
+    /// # Errors
+    /// [`Error::Data`] if there is no linear map.
+    pub fn of_linear(self) -> Result<Self> {
+        let map = self.linear.clone();
+        let none = || Error::Data("the run has no linear map".to_owned());
+        Ok(Self {
+            head: map.ok_or_else(none)?,
+            by_linear: true,
+            rows: None,
+            ..self
         })
+    }
+
+    /// Name of a file that is made of the head, or of the linear map in its place: `head.onnx` is `linear.onnx` there, and
+    /// `all_embeddings.csv` is `linear_all_embeddings.csv`.
+    pub(super) fn named(&self, path: &str) -> String {
+        match (self.by_linear, path.strip_prefix("head.")) {
+            (false, _) => path.to_owned(),
+            (true, Some(rest)) => format!("linear.{rest}"),
+            (true, None) => format!("linear_{path}"),
+        }
     }
 
     /// Reads the files that a run wrote: `read` returns the content of a file by its name, if there is such a file. The rows are
@@ -127,6 +161,7 @@ impl Results {
         let mut results = Self {
             head: head(HEAD, whole(HEAD)?)?,
             linear,
+            by_linear: false,
             memory: read(MEMORY)?,
             checkpoint: read(CHECKPOINT)?,
             data: read(DATA)?,
@@ -351,6 +386,7 @@ pub(super) mod tests {
             report: small_report(),
             head: head::tests::small(),
             linear: None,
+            by_linear: false,
             rows: Some(embeddings::tests::small()),
             memory: None,
             checkpoint: None,

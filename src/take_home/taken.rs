@@ -12,6 +12,7 @@ use crate::base::error::{Error, Result};
 use crate::cpu::Norm;
 use crate::engine::Engine;
 use crate::judge::vector_sizes::{VectorSizes, through};
+use crate::model::embedder::Embedder;
 use crate::model::embeddings::Embeddings;
 use crate::model::layer_weights::{LayerWeights, NormWeights};
 use crate::rules::config::Layers;
@@ -29,6 +30,8 @@ pub struct Taken {
     pub(super) filled: Vec<(usize, f32)>,
     pub(super) layers: Vec<LayerWeights>,
     pub(super) linear: Option<LayerWeights>,
+    /// Pieces that are made of a network are made of the linear map.
+    pub(super) by_linear: bool,
     pub(super) memory: Option<StoredMemory>,
     /// Checkpoint of the run, if it can be continued.
     pub(super) checkpoint: Option<Vec<u8>>,
@@ -80,6 +83,7 @@ impl Taken {
             filled: dataset.filled.clone(),
             layers,
             linear: trainer.linear_head(),
+            by_linear: false,
             memory,
             checkpoint: None,
             sides: arrays::sides(trainer.sides(), dataset.rows()),
@@ -101,14 +105,27 @@ impl Taken {
         Ok(())
     }
 
-    /// Adds rows of a run, embedded by its head.
+    /// Takes the linear map in place of the head, if there is one, for pieces that are made of a network.
+    pub fn take_linear(&mut self) {
+        self.by_linear = self.linear.is_some();
+    }
+
+    /// Adds rows of a run, embedded by its head, or by the linear map if that was taken.
     ///
     /// # Errors
-    /// [`Error::NoDirection`] if a row has none; as [`crate::Trainer::embed`].
+    /// [`Error::NoDirection`] if a row has none; as [`crate::Trainer::embed`] and [`Embedder::new`].
     pub async fn embed(&mut self, run: &mut Run, of: RowsOf) -> Result<()> {
+        let engine = run.engine().clone();
         let trainer = run.trainer();
         let rows = of.of(trainer.sides());
-        let embeddings = trainer.embed(&rows).await?;
+        let embeddings = match self.linear.as_ref().filter(|_| self.by_linear) {
+            Some(map) => {
+                let mut embedder = Embedder::new(engine, std::slice::from_ref(map)).await?;
+                let features = &trainer.dataset().features;
+                embedder.embed_rows(features, &rows).await?
+            }
+            None => trainer.embed(&rows).await?,
+        };
         embeddings.check()?;
         let (dataset, name) = (trainer.dataset(), |row: &u32| *row as usize);
         let label = |row| dataset.class_names[dataset.labels[name(row)] as usize].clone();
@@ -164,6 +181,7 @@ impl Taken {
             filled: self.filled.clone(),
             layers: self.layers.iter().map(named).collect(),
             linear: self.linear.as_ref().map(named),
+            by_linear: self.by_linear,
             memory: self
                 .memory
                 .as_ref()
@@ -224,6 +242,7 @@ impl Taken {
             filled: text.filled,
             layers,
             linear,
+            by_linear: text.by_linear,
             memory: text.memory.map(|(dim, queue_idx)| StoredMemory {
                 embeddings: Embeddings {
                     values: arrays.next(),
@@ -270,6 +289,8 @@ struct Text {
     filled: Vec<(usize, f32)>,
     layers: Vec<(usize, [usize; 2])>,
     linear: Option<(usize, [usize; 2])>,
+    #[serde(default)]
+    by_linear: bool,
     memory: Option<(usize, usize)>,
     checkpoint: bool,
     sample: Option<usize>,
@@ -373,6 +394,7 @@ mod tests {
                 layer(2),
             ],
             linear: Some(layer(4)),
+            by_linear: true,
             memory: Some(StoredMemory {
                 embeddings: embeddings.clone(),
                 labels: vec![3, 4],

@@ -40,6 +40,29 @@ test("run, pause, step and reset do what they say, by buttons and by keys", asyn
   });
 });
 
+test("Step after the end of a run says that it begins another, and where the one before is", async () => {
+  await on("?engine=cpu#data=digits&steps=20&hidden_layers=[16]", {}, async (page) => {
+    assert.equal(await page.find("step").getAttribute("title"), "Takes a single step (S)");
+    await page.click("step");
+    await page.status(/^Paused at step 1 /);
+    assert.ok(await page.find("notice").isHidden(), "nothing was there before");
+    await page.click("run");
+    await page.status(/^Done: 20 steps/);
+    assert.match(await page.find("step").getAttribute("title"), /first step of a new run/);
+    await page.click("step");
+    await page.says("notice", /^A new run has begun\. The one before is kept under Runs, at step 20, as it was over: to go on with it, open it there and raise Steps\.$/);
+    await page.status(/^Paused at step 1 /);
+    // What it says holds.
+    await page.click("view-runs");
+    await page.find("open-run").filter({ hasText: /^Open$/ }).click();
+    await page.status(/^Done: 20 steps/);
+    await page.set("Steps", "30");
+    await page.click("run");
+    await page.says("notice", /the run goes on after step 20\./);
+    await page.status(/^Done: 30 steps/);
+  });
+});
+
 test("a pause or a resume that comes too late leaves no run that is not there", async () => {
   // Pauses when the last scores of the validation side come: while the worker scores the test side.
   const pauseAtTheEnd = (evaluated) => {
@@ -208,6 +231,17 @@ test("a knob that differs from the run on the page is marked as the next run's",
     await page.status(/^Done: 20 steps without memory in/);
     assert.equal(await page.knob("Memory rows"), "512");
     assert.ok(await page.find("next-memory_size").isVisible(), "the knob is the next run's");
+  });
+});
+
+test("after a run without memory the recipe, which has one, is marked as the next run's", async () => {
+  await on("?engine=cpu#data=mirrored", {}, async (page) => {
+    await page.click("run");
+    await page.status(/^Done/);
+    assert.ok(await page.find("next-recipe").isHidden());
+    await page.click("without-memory");
+    await page.status(/^Done: \d+ steps without memory in/);
+    assert.equal(await page.text("next-recipe"), "next run");
   });
 });
 

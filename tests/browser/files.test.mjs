@@ -53,6 +53,15 @@ test("own files are read, their label column shown and changed", async () => {
     await page.upload(data("labelled_deflated.npz"));
     await page.page.waitForFunction(() => document.querySelector("[data-testid=dataset-summary]").textContent.includes("labelled_deflated.npz"));
     assert.match(await page.text("dataset-summary"), /60 rows of 5 features; 3 classes of 20 rows each: 0, 1, 2\. Features = "embeddings" \(60, 5\)\. Label = "labels" \(60,\)\./);
+    // The menu names the column that labels of a second file come from, and what was chosen there outlives a reload of the file.
+    const kinds = Array.from({ length: 60 }, (_, i) => `${["oak", "elm"][i % 2]},${["shore", "hill", "wood"][i % 3]}`);
+    await page.upload(data("features.npy"), await written("labels.csv", ["species,site", ...kinds].join("\n")));
+    await page.summary(/^features\.npy: 60 rows of 5 features; 2 classes/);
+    const label = page.find("label-column");
+    assert.equal(await label.inputValue(), "species");
+    await label.selectOption("site");
+    await page.summary(/^features\.npy: 60 rows of 5 features; 3 classes/);
+    assert.equal(await label.inputValue(), "site");
     // Two arrays fit as labels: the page offers both.
     await page.upload(data("two_labels.npz"));
     await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent.startsWith("two_labels.npz: several arrays can be the labels"));

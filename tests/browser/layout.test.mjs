@@ -191,6 +191,19 @@ test("what was asked for is in sight: the ten neighbours of a row, and the thres
   }
 });
 
+test("on a phone the top bar is one line", async () => {
+  for (const webgpu of ["cpu", "gpu"]) {
+    await on(`?engine=${webgpu}#data=digits`, { viewport: { width: 390, height: 844 } }, async (page) => {
+      const middles = await page.page.locator("header > :is(h1, nav, .device)").evaluateAll((parts) => parts.map((part) => {
+        const { top, bottom, right } = part.getBoundingClientRect();
+        return [(top + bottom) / 2, right];
+      }));
+      assert.equal(middles.length, 3);
+      for (const [middle, right] of middles) assert.ok(Math.abs(middle - middles[0][0]) < 12 && right <= 390, JSON.stringify(middles));
+    });
+  }
+});
+
 test("on a phone, Run shows the run", async () => {
   await on("?engine=cpu#data=digits", { viewport: { width: 390, height: 844 } }, async (page) => {
     const scrolled = () => page.page.evaluate(() => scrollY);

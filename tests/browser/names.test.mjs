@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 
-import { pages, saved, test, written } from "./playing.mjs";
+import { found, pages, saved, test, written } from "./playing.mjs";
 
 const on = pages({ webgpu: false });
 const SETTINGS = "steps=20&evaluate_every=20&hidden_layers=[8]&embedding_size=4&batch_size=16";
@@ -55,8 +55,15 @@ test("rows are called by the column that tells them apart: under the pointer, in
     await page.says("row-name", new RegExp(`^${other[1]}$`));
     await look(page, other[1].slice(2).toUpperCase());
     await page.says("row-name", new RegExp(`^${other[1]}$`));
+    // Rows of other sides are found, too, and say that they are not drawn.
+    let said = "";
+    for (let row = 0; !/^A training row, not on the map, which shows test rows\. Class \w+: /.test(said); row += 1) {
+      await look(page, `leaf-${1000 + row}`);
+      await page.says("row-name", new RegExp(`^leaf-${1000 + row}$`));
+      ({ said } = await found(page, row));
+    }
     await look(page, "no such leaf");
-    await page.says("notice", /^No row on the map has "no such leaf" in its name\.$/);
+    await page.says("notice", /^No row has "no such leaf" in its name\.$/);
   });
 });
 

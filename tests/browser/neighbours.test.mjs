@@ -5,7 +5,7 @@ import { mkdtemp, readFile } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
 
-import { found, neighbours, pages, test } from "./playing.mjs";
+import { found, neighbours, pages, test, written } from "./playing.mjs";
 import { root } from "./support.mjs";
 
 const on = pages();
@@ -66,8 +66,8 @@ test("neighbours are found by keys, while a run goes on, waits or is over, and f
     const first = await found(page);
     assert.match(first.said, /closest validation rows/);
     await page.page.keyboard.press("ArrowUp");
-    const second = await page.page.waitForFunction((first) => Number(document.querySelector("[data-testid=neighbour-row]").value) > first, first.row);
-    await second.dispose();
+    await page.page.waitForFunction((first) => Number(document.querySelector("[data-testid=neighbour-row]").value) > first, first.row);
+    const second = await row.inputValue();
     await page.page.keyboard.press("ArrowDown");
     await found(page, first.row);
     // The run goes on, and the answer follows it.
@@ -78,7 +78,7 @@ test("neighbours are found by keys, while a run goes on, waits or is over, and f
     await page.click("pause");
     await page.status(/^Paused/);
     const waits = await page.number("step-count");
-    await row.fill("1796");
+    await row.fill(String(second));
     await row.press("Enter");
     await page.page.waitForFunction((waits) => document.querySelector("[data-testid=neighbours] [role=status]").textContent.endsWith(`at step ${waits}`), waits);
     assert.match(await page.text("status"), /^Paused/);
@@ -90,6 +90,53 @@ test("neighbours are found by keys, while a run goes on, waits or is over, and f
     await page.click("open");
     await page.summary(/^6500/);
     assert.ok(await page.find("neighbours").isHidden());
+  });
+});
+
+test("rows of every side can be drawn and found, and one that is not drawn says so", async () => {
+  await on("?engine=cpu#data=digits&steps=20", {}, async (page) => {
+    const row = page.find("neighbour-row");
+    const ask = async (number) => {
+      await row.fill(String(number));
+      await row.press("Enter");
+    };
+    const shows = (side) => page.says("map-caption", new RegExp(`\\d ${side} rows`));
+    await page.click("step");
+    await page.status(/^Paused/);
+    await shows("validation");
+    assert.ok(await page.find("map-side").locator("option[value=test]").isDisabled(), "test rows stay unseen until the end");
+    await page.find("map-side").selectOption("training");
+    await shows("training");
+    await page.find("embedding-map").click({ position: await page.point("embedding-map") });
+    const trained = (await found(page)).row;
+    assert.match((await neighbours(page)).said, /^Class \d: \d+ of the 10 closest training rows are of it, at step 1\. The head was trained with these/);
+    await page.find("map-side").selectOption("validation");
+    await shows("validation");
+    await page.click("run");
+    await page.status(/^Done/);
+    await shows("validation");
+    await page.find("map-side").selectOption("test");
+    await shows("test");
+    // The row that was chosen stays: of another side.
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=neighbours] [role=status]").textContent.includes("which shows test rows"));
+    const { said, lines } = await found(page, trained);
+    assert.match(said, /^A training row, not on the map, which shows test rows\. Class \d: /);
+    assert.equal(lines.length, 10);
+    assert.equal(await page.find("neighbours").locator("canvas").count(), 11, "with their pictures");
+    await page.find("embedding-map").click({ position: await page.point("embedding-map") });
+    await page.page.waitForFunction((before) => document.querySelector("[data-testid=neighbour-row]").value !== String(before), trained);
+    const tested = (await found(page)).row;
+    await ask(trained);
+    assert.equal((await found(page, trained)).row, trained, "it is found by its number, not the nearest one on the map");
+    await ask(1797);
+    await page.says("notice", /^There is no row 1797: the data has 1797 rows, counted from 0\.$/);
+    // Of a run that is not over, test rows are not told.
+    await page.click("step");
+    await page.status(/^Paused at step 1 /);
+    await shows("validation");
+    await ask(tested);
+    await page.says("notice", new RegExp(`^Row ${tested} is a test row: it can be looked at once the run is over\\.$`));
+    assert.equal((await neighbours(page)).lines.length, 0);
   });
 });
 
@@ -120,5 +167,31 @@ test("rows of pixels are shown as the pictures that they are, on the map and bes
     await page.find("dataset-select").selectOption("cells");
     await page.status(/^Ready/);
     assert.equal(await page.page.locator("canvas.picture").count(), 0);
+  });
+});
+
+test("long names of classes go on in the next line between their words, on a phone, too", async () => {
+  const kinds = ["quercus_robur_subspecies_pedunculiflora", "fagus_sylvatica_variety_atropurpurea"];
+  const lines = Array.from({ length: 80 }, (_, i) => `leaf-${1000 + i},${[0, 1, 2].map((at) => (3 * (i % 2) + ((7 * i + at) % 5) / 10).toFixed(2)).join()},${kinds[i % 2]}`);
+  const file = await written("leaves.csv", ["leaf,a,b,c,kind", ...lines].join("\n"));
+  await on("?engine=cpu#steps=20&batch_size=16&hidden_layers=[8]&embedding_size=4", { viewport: { width: 390, height: 844 } }, async (page) => {
+    await page.upload(file);
+    await page.summary(/^leaves\.csv: 80 rows/);
+    await page.click("run");
+    await page.status(/^Done/);
+    await page.find("embedding-map").click({ position: await page.point("embedding-map") });
+    await page.find("neighbours").locator("tbody tr").first().waitFor();
+    const broken = await page.find("neighbours").locator("tbody td:nth-child(3)").evaluateAll((cells) => cells.flatMap((cell) => {
+      const within = (node, from, to) => {
+        const range = document.createRange();
+        range.setStart(node, from);
+        range.setEnd(node, to);
+        return new Set([...range.getClientRects()].map(({ top }) => top)).size > 1;
+      };
+      const nodes = [...cell.childNodes].filter(({ nodeType }) => nodeType === Node.TEXT_NODE);
+      return nodes.flatMap((node) => [...node.data.matchAll(/[a-z]+/g)].filter(({ index, 0: word }) => within(node, index, index + word.length)).map(([word]) => word));
+    }));
+    assert.deepEqual(broken, []);
+    assert.equal(await page.find("neighbours").locator("tbody td:nth-child(3)").first().evaluate((cell) => cell.textContent.includes(" ")), false);
   });
 });

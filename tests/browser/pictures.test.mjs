@@ -5,7 +5,7 @@ import { mkdir, mkdtemp, readFile, writeFile } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
 
-import { pages, test, written } from "./playing.mjs";
+import { found, pages, test, written } from "./playing.mjs";
 import { root } from "./support.mjs";
 
 const on = pages({ webgpu: false });
@@ -116,8 +116,51 @@ test("pictures alone are answered by those lines, and the data stays", async () 
     }
     await page.status(/^Ready/);
     await page.summary(/^1797 rows/);
-    // Beside a table a picture is a file that is not read.
-    await page.upload(await written("few.csv", "x,label\n1,a\n2,b\n"), cat);
-    await page.says("error", /cat\.png: a picture, and Nearfar trains on vectors/);
+  });
+});
+
+/** A picture of 2 by 2 pixels of one colour, as BMP. */
+function bitmap([r, g, b]) {
+  const bytes = Buffer.alloc(70);
+  bytes.write("BM");
+  for (const [at, value] of [[2, 70], [10, 54], [14, 40], [18, 2], [22, 2], [34, 16]]) bytes.writeUInt32LE(value, at);
+  for (const [at, value] of [[26, 1], [28, 24]]) bytes.writeUInt16LE(value, at);
+  for (const at of [54, 57, 62, 65]) bytes.set([b, g, r], at);
+  return bytes;
+}
+
+test("pictures that come with arrays and a table are shown beside the rows that name them", async () => {
+  const folder = await mkdtemp(path.join(os.tmpdir(), "nearfar-"));
+  const colour = (i) => [4 * i, 255 - 4 * i, 90];
+  const kinds = Array.from({ length: 60 }, (_, i) => `${["ash", "elm"][i % 2]}/${i}.bmp,${["ash", "elm"][i % 2]}`);
+  await below(folder, {
+    "trees.csv": ["filename,label", ...kinds].join("\n"),
+    ...Object.fromEntries(Array.from({ length: 60 }, (_, i) => [`${i}.bmp`, bitmap(colour(i))])),
+    "other.bmp": bitmap([0, 0, 0]),
+  });
+  const pictures = [...Array(60).keys()].map((i) => path.join(folder, `${i}.bmp`));
+  const features = path.join(root, "tests/data/features.npy");
+  await on("?engine=cpu#steps=20&batch_size=12&memory_size=24&hidden_layers=[8]&embedding_size=4", {}, async (page) => {
+    await page.upload(features, path.join(folder, "trees.csv"), ...pictures, path.join(folder, "other.bmp"));
+    await page.says("notice", /^Pictures: 60 of 61 are shown beside the rows that name them\. No row, or more than one, names other\.bmp\.$/);
+    assert.equal(await page.error(), "");
+    await page.click("run");
+    await page.status(/^Done/);
+    await page.find("embedding-map").click({ position: await page.point("embedding-map") });
+    const { row } = await found(page);
+    const near = await page.find("neighbours").locator("tbody td:nth-child(2)").evaluateAll((cells) => cells.map(({ title }) => Number(title.slice(4))));
+    const rows = [row, ...near];
+    const shown = page.find("neighbours").locator("canvas.photo");
+    for (const [i, row] of rows.entries()) {
+      const drawn = () => shown.nth(i).evaluate((canvas) => [...canvas.getContext("2d").getImageData(40, 40, 1, 1).data].slice(0, 3));
+      while (String(await drawn()) !== String(colour(row))) await page.page.waitForTimeout(50);
+    }
+    await page.screenshot("pictures-of-rows");
+    await page.find("dataset-select").selectOption("digits");
+    await page.summary(/^1797 rows/);
+    // Without a table that names them they are not refused, either.
+    await page.upload(await written("few.csv", `x,label\n${Array.from({ length: 20 }, (_, i) => `${(7 * i) % 11}.5,${"ab"[i % 2]}`).join("\n")}\n`), pictures[0]);
+    await page.says("notice", /^Pictures: 0 of 1 are shown beside the rows that name them\. No row, or more than one, names 0\.bmp\.$/);
+    assert.equal(await page.error(), "");
   });
 });

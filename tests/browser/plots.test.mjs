@@ -19,6 +19,20 @@ test("the similarities are those of rows and proxies with a loss that learns pro
   }
 });
 
+test("what a step takes in PML stands beside what a step takes here, not beside all that is in use", async () => {
+  await on("?engine=cpu#data=digits&steps=20", {}, async (page) => {
+    const planned = await page.page.waitForFunction(() => document.querySelector("[data-testid=forecast-pml]")?.textContent.match(/one step take (.+) of it at most/)?.[1]);
+    await page.click("run");
+    await page.status(/^Done/);
+    await page.tab("Memory");
+    assert.equal(await page.text("memory-step"), await planned.jsonValue());
+    const [step, pml, peak] = await Promise.all(["memory-step", "memory-pml", "memory-peak"].map((id) => page.bare(id, "bytes")));
+    assert.ok(0 < step && step < peak && 0 < pml, `${step}, ${peak}, ${pml}`);
+    const said = await page.find("chart-memory").getAttribute("aria-label");
+    assert.match(said, /; the triplets or pairs of one step take [\d.]+ [KM]iB of it, and in PML about [\d.]+ [KMG]iB$/);
+  });
+});
+
 test("noisy lines are as smooth as a person wants, and the loss stands on powers of ten where asked for", async () => {
   await on("?engine=cpu#data=digits&steps=60", {}, async (page) => {
     await page.click("run");

@@ -128,12 +128,11 @@ async function inNode(folder, lines) {
   const said = execFileSync(process.execPath, ["lines.mjs"], { cwd: folder, stdio: ["ignore", "pipe", "ignore"] });
   const expected = new Float32Array((await readFile(path.join(folder, "rows.npy"))).buffer.slice(128));
   const made = JSON.parse(said);
-  assert.equal(made.length, 60 * 4);
+  assert.equal(made.length, expected.length);
   assert.ok(made.every((value, at) => Math.abs(value - expected[at]) < 1e-5));
 }
 
 test("the lines of code are those of the command line, are copied, and do with the files beside them what they say", async () => {
-  const folder = await mkdtemp(path.join(os.tmpdir(), "nearfar-"));
   const cli = path.join(root, "target/debug/nearfar");
   const programs = { PyTorch: ["torch", "safetensors"], "ONNX Runtime": ["onnxruntime", "numpy"], scanpy: ["anndata"], JavaScript: [] };
   await on("?engine=cpu#steps=20&evaluate_every=20&batch_size=12&memory_size=24&hidden_layers=[8]&embedding_size=4&standardize=true", {}, async (page) => {
@@ -145,39 +144,48 @@ test("the lines of code are those of the command line, are copied, and do with t
     await page.click("take-home");
     await page.page.waitForFunction(() => document.querySelector("[data-testid=export-zip]")?.getAttribute("aria-disabled") === "false");
     await page.screenshot("take-home-code");
-    const { bytes } = await saved(page, "code");
-    const told = Object.fromEntries([...String(bytes).matchAll(/## In (.*)\n\n```(?:python|js)\n([^]*?)\n```/g)].map(([, name, lines]) => [name, lines]));
-    assert.deepEqual(Object.keys(told), Object.keys(programs));
-    await page.find("take-home-side").selectOption("all");
-    await writeFile(path.join(folder, "rows.npy"), (await saved(page, "npy")).bytes);
-    for (const [program, modules] of Object.entries(programs)) {
-      await page.find("code-program").getByRole("button", { name: program }).click();
-      const lines = await page.find("code").textContent();
-      assert.equal(lines, told[program], program);
-      await page.click("copy-code");
-      await page.says("taken", /^Code: copied\.$/);
-      assert.equal(await page.page.evaluate(() => navigator.clipboard.readText()), lines);
-      const [download] = await Promise.all([page.page.waitForEvent("download"), page.click("save-code-file")]);
-      assert.ok(lines.includes(`"${download.suggestedFilename()}"`), `${program} reads what is saved, ${download.suggestedFilename()}`);
-      await writeFile(path.join(folder, download.suggestedFilename()), await readFile(await download.path()));
-      if (program === "JavaScript") {
-        await inNode(folder, lines);
-        continue;
-      }
-      const found = python(...modules);
-      console.log(`${program}: ${found ? "the lines run" : "not run, as no Python here has it"}`);
-      if (!found) continue;
-      // The rows of the file in the place of random ones; no map and no picture, for which scanpy is needed.
-      const source = lines.replace(/rand\(5, (\d+)\)/, (_, dim) => (assert.equal(dim, "5"), "rand(60, 5)"))
-        .replace("np.random.rand(60, 5)", "np.array(x)").replace("torch.rand(60, 5)", "torch.tensor(x)").replace("import scanpy as sc", "import anndata as sc").replace(/^sc\.(pp|tl|pl)\..*$/gm, "");
-      const check = program === "scanpy"
-        ? "embeddings = sc.read_h5ad('trees_nearfar.h5ad').obsm['X_nearfar']"
-        : "embeddings = numpy.asarray(embeddings)";
-      const script = `import anndata, numpy\nx = anndata.read_h5ad("trees.h5ad").X.astype("float32").tolist()\n${source}\nimport numpy\n${check}
+    const coded = {};
+    for (const network of ["linear", "head"]) {
+      const folder = await mkdtemp(path.join(os.tmpdir(), "nearfar-"));
+      await page.click(`take-${network}`);
+      await page.says("code", new RegExp(`"${network}\\.(safetensors|onnx)"`));
+      const { name, bytes } = await saved(page, "code");
+      assert.equal(name, network === "head" ? "code.md" : "linear_code.md");
+      coded[network] = bytes;
+      const told = Object.fromEntries([...String(bytes).matchAll(/## In (.*)\n\n```(?:python|js)\n([^]*?)\n```/g)].map(([, name, lines]) => [name, lines]));
+      assert.deepEqual(Object.keys(told), Object.keys(programs));
+      await page.find("take-home-side").selectOption("all");
+      await writeFile(path.join(folder, "rows.npy"), (await saved(page, "npy")).bytes);
+      for (const [program, modules] of Object.entries(programs)) {
+        await page.find("code-program").getByRole("button", { name: program }).click();
+        const lines = await page.find("code").textContent();
+        assert.equal(lines, told[program], program);
+        await page.click("copy-code");
+        await page.says("taken", /^Code: copied\.$/);
+        assert.equal(await page.page.evaluate(() => navigator.clipboard.readText()), lines);
+        const [download] = await Promise.all([page.page.waitForEvent("download"), page.click("save-code-file")]);
+        assert.ok(lines.includes(`"${download.suggestedFilename()}"`), `${program} reads what is saved, ${download.suggestedFilename()}`);
+        await writeFile(path.join(folder, download.suggestedFilename()), await readFile(await download.path()));
+        if (program === "JavaScript") {
+          await inNode(folder, lines);
+          continue;
+        }
+        const found = python(...modules);
+        console.log(`${program}: ${found ? "the lines run" : "not run, as no Python here has it"}`);
+        if (!found) continue;
+        // The rows of the file in the place of random ones; no map and no picture, for which scanpy is needed.
+        const source = lines.replace(/rand\(5, (\d+)\)/, (_, dim) => (assert.equal(dim, "5"), "rand(60, 5)"))
+          .replace("np.random.rand(60, 5)", "np.array(x)").replace("torch.rand(60, 5)", "torch.tensor(x)").replace("import scanpy as sc", "import anndata as sc").replace(/^sc\.(pp|tl|pl)\..*$/gm, "");
+        const check = program === "scanpy"
+          ? "embeddings = sc.read_h5ad('trees_nearfar.h5ad').obsm['X_nearfar']"
+          : "embeddings = numpy.asarray(embeddings)";
+        const script = `import anndata, numpy\nx = anndata.read_h5ad("trees.h5ad").X.astype("float32").tolist()\n${source}\nimport numpy\n${check}
 assert abs(embeddings - numpy.load("rows.npy")).max() < 1e-5, embeddings - numpy.load("rows.npy")\n`;
-      await copyFile(tree("trees.h5ad"), path.join(folder, "trees.h5ad"));
-      const ran = spawnSync(found, ["-"], { cwd: folder, input: script, encoding: "utf8" });
-      assert.equal(ran.status, 0, `${program}: ${ran.stderr}`);
+        await copyFile(tree("trees.h5ad"), path.join(folder, "trees.h5ad"));
+        const ran = spawnSync(found, ["-"], { cwd: folder, input: script, encoding: "utf8" });
+        assert.equal(ran.status, 0, `${program}: ${ran.stderr}`);
+      }
+      await page.find("code-program").getByRole("button", { name: "PyTorch" }).click();
     }
     // The link opens the page with the settings of the run, whatever was changed since.
     await page.page.keyboard.press("Escape");
@@ -192,10 +200,13 @@ assert abs(embeddings - numpy.load("rows.npy")).max() < 1e-5, embeddings - numpy
     // The command line prints the same lines for what was saved.
     await page.click("take-home");
     await page.page.waitForFunction(() => document.querySelector("[data-testid=export-zip]")?.getAttribute("aria-disabled") === "false");
+    const folder = await mkdtemp(path.join(os.tmpdir(), "nearfar-"));
     const [archive, out] = ["run.zip", "code.md"].map((name) => path.join(folder, name));
     await writeFile(archive, (await saved(page, "zip")).bytes);
-    execFileSync(cli, ["export", archive, "--format", "code", "--out", out], { stdio: "ignore" });
-    assert.ok(bytes.equals(await readFile(out)), "as the command line writes them");
+    for (const [network, of] of [["head", []], ["linear", ["--linear"]]]) {
+      execFileSync(cli, ["export", archive, "--format", "code", "--out", out, ...of], { stdio: "ignore" });
+      assert.ok(coded[network].equals(await readFile(out)), `${network}: as the command line writes them`);
+    }
   });
 });
 

@@ -514,3 +514,43 @@ fn the_lines_of_code_name_the_files_and_the_sizes_of_the_run() {
         )
     );
 }
+
+#[test]
+fn the_linear_map_is_taken_home_as_the_head_is() {
+    let folder = Folder::new("linear");
+    let run = folder.path("run");
+    done(&[&["train", "--data", "trees.csv", "--out", &run][..], &SMALL].concat());
+    let export = |format: &str, out: &str| {
+        let of = ["export", &run, "--linear", "--format", format, "--out", out];
+        let rows = ["--data", "trees.csv", "--side", "all", "--engine", "cpu"];
+        done(&[&of[..], &rows].concat());
+        fs::read(out).expect("is there")
+    };
+    // Its own file, and the rows that it embeds.
+    let weights = export("safetensors", &folder.path("weights"));
+    assert!(weights == fs::read(format!("{run}/linear.safetensors")).expect("is there"));
+    let (model, embedded) = (format!("{run}/linear.safetensors"), folder.path("x.npy"));
+    let by = ["embed", "--model", &model, "--data", "trees.csv"];
+    done(&[&by[..], &["--engine", "cpu", "--out", &embedded]].concat());
+    assert!(export("npy", &folder.path("rows.npy")) == fs::read(&embedded).expect("is there"));
+    let text = String::from_utf8(export("code", &folder.path("code.md"))).expect("is text");
+    for lines in [
+        "linear = torch.nn.Sequential(\n    torch.nn.Linear(5, 2),\n)\nlinear.load_state_dict(load_file(\"linear.safetensors\"))\n",
+        "normalize(linear(rows))",
+        "InferenceSession(\"linear.onnx\")",
+        "# 2 numbers a row, of length 1",
+        "pd.read_csv(\"linear_all_embeddings.csv\")",
+        "`nearfar export RUN --format csv --side all --linear`",
+    ] {
+        assert!(text.contains(lines), "{lines}: {text}");
+    }
+    let onnx = export("onnx", &folder.path("linear.onnx"));
+    assert!(onnx != fs::read(format!("{run}/head.onnx")).expect("is there"));
+    let said = refused(&[
+        "export", &run, "--linear", "--format", "report", "--out", &embedded,
+    ]);
+    assert!(
+        said.contains("--format report is made of the whole run"),
+        "{said}"
+    );
+}

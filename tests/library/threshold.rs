@@ -472,6 +472,9 @@ fn a_finished_run_has_a_threshold_fitted_on_validation_and_reported_on_test() {
                 .report;
             assert_eq!(best.fit.f1, report.fit.best_f1);
             assert!(best.fit.f1 > report.fit.f1);
+            // It was fitted to no rate.
+            let of_rate = |note: &String| note.contains("rate");
+            assert!(!best.notes.iter().any(of_rate), "{:?}", best.notes);
             let [low, high] = test.false_match_interval.expect("many classes");
             assert!(low < test.false_match_rate && test.false_match_rate < high);
             assert!(test.area_under_curve > 0.6, "{test:?}");

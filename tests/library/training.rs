@@ -813,6 +813,19 @@ fn the_neighbours_of_a_row_are_the_nearest_of_its_side_before_during_and_after_a
                 let found = run.neighbours(test).await.expect("searches");
                 assert_eq!(found.is_some(), run.is_finished());
             }
+            // Any side can be drawn, with its own rows, and the judged one again.
+            for (side, rows) in [
+                (Side::Train, run.trainer().sides().train.len()),
+                (Side::Test, run.trainer().sides().test.len()),
+            ] {
+                run.show_side(side);
+                let map = run.map().await.expect("is drawn");
+                assert_eq!((map.side, map.rows.len()), (Some(side), rows));
+                let placed = run.on_map(&map.rows[..20]).await.expect("embeds");
+                for (placed, drawn) in placed.iter().flatten().zip(map.points.as_flattened()) {
+                    assert!((placed - drawn).abs() < 1e-5, "{placed} and {drawn}");
+                }
+            }
             assert_eq!(run.memory().peak_bytes, plan.peak_bytes);
         });
     }

@@ -51,7 +51,7 @@ pub(crate) fn App() -> impl IntoView {
                 <p class="tagline">"Teach a small network which rows belong together. Your data stays on this computer."</p>
                 <Device state/>
                 <theme::Switch changed=state.theme/>
-                <button class="quiet" on:click=move |_| keys_shown.set(true)>"Keys"</button>
+                <button class="quiet show-keys" on:click=move |_| keys_shown.set(true)>"Keys"</button>
             </header>
             <section class="run">
                 <Buttons state session/>
@@ -354,6 +354,10 @@ fn Buttons(state: State, session: Session) -> impl IntoView {
         Phase::Paused => "Go on",
         _ => "Run",
     };
+    let step_title = move || match state.stage.get() {
+        Phase::Finished => "Takes the first step of a new run (S)",
+        _ => "Takes a single step (S)",
+    };
     let off = |can: bool| if can { "false" } else { "true" };
     view! {
         <div class="buttons">
@@ -366,7 +370,7 @@ fn Buttons(state: State, session: Session) -> impl IntoView {
                 aria-disabled=move || off(state.can_pause())
             >"Pause"</button>
             <button
-                title="Takes a single step (S)" data-testid="step" on:click=move |_| session.step()
+                title=step_title data-testid="step" on:click=move |_| session.step()
                 aria-disabled=move || off(state.can_step())
             >"Step"</button>
             <button

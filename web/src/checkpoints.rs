@@ -28,7 +28,9 @@ impl Session {
             ..
         } = &offer.origin;
         self.state.data.read().as_ref().is_some_and(|here| {
-            let same = here.label_column == *labels && here.missing == *missing;
+            // A run that was saved by an earlier version does not know the column of a file of labels.
+            let of_labels = labels.is_none() || here.label_column == *labels;
+            let same = of_labels && here.missing == *missing;
             here.name == *data && same == likewise && (!same || here.rows == offer.rows)
         })
     }

@@ -97,8 +97,12 @@ impl Session {
         match found.filter(by_folds) {
             Some(found) => self.send(&Command::SaveSuspects(Box::new(found)), &[]),
             None => {
-                let (piece, side) = (Piece::RowsToCheck, self.side_on_map());
-                self.send(&Command::TakeHome { piece, side }, &[]);
+                let command = Command::TakeHome {
+                    piece: Piece::RowsToCheck,
+                    side: self.side_on_map(),
+                    linear: false,
+                };
+                self.send(&command, &[]);
             }
         }
     }

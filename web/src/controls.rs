@@ -54,25 +54,18 @@ pub(crate) fn Controls(state: State) -> impl IntoView {
 /// Menu of recipes: settings that belong together, to start from.
 #[component]
 fn Recipes(state: State) -> impl IntoView {
-    // The recipe that gives the current settings, over the defaults of the data.
-    let chosen = Memo::new(move |_| {
-        let config = state.config.get();
-        let holds = |recipe: &&Recipe| applied(state, Some(recipe)).is_ok_and(|it| it == config);
-        Recipe::ALL.iter().find(holds)
-    });
-    let value = Memo::new(move |_| {
-        let of_data = applied(state, None).is_ok_and(|config| config == state.config.get());
-        match chosen.get() {
-            Some(recipe) => recipe.name,
-            None if of_data => "",
-            None => "own",
-        }
+    let value = Memo::new(move |_| recipe_of(state, &state.config.read()));
+    let chosen = move || Recipe::ALL.iter().find(|recipe| recipe.name == value.get());
+    let differs = Memo::new(move |_| {
+        let ran = state.ran.read();
+        let ran = ran.as_ref().map(|config| recipe_of(state, config));
+        ran.is_some_and(|ran| ran != value.get())
     });
     let select = NodeRef::<Select>::new();
     hold(select, move || value.get().to_owned(), state);
     let choose = move |name: String| {
         let recipe = Recipe::ALL.iter().find(|recipe| recipe.name == name);
-        match applied(state, recipe) {
+        match applied(state, recipe, &state.config.get_untracked()) {
             Ok(config) => {
                 state.error.set(None);
                 state.config.set(config);
@@ -83,8 +76,7 @@ fn Recipes(state: State) -> impl IntoView {
     let options =
         Recipe::ALL.map(|recipe| view! { <option value=recipe.name>{recipe.title}</option> });
     let why = move || {
-        let recipe = chosen.get();
-        recipe.map(|recipe| {
+        chosen().map(|recipe| {
             let Recipe {
                 why, suits, source, ..
             } = recipe;
@@ -95,6 +87,7 @@ fn Recipes(state: State) -> impl IntoView {
         <div class="knob recipe">
             <div class="titled">
                 <label for="recipe">"Recipe"</label>
+                <NextRun testid="next-recipe".to_owned() differs/>
                 <About
                     of="a recipe" text="Settings that belong together, as a paper has them: a loss, a miner, a sampler and a memory. Choose one to put them in place, then change what you like."
                 />
@@ -112,14 +105,39 @@ fn Recipes(state: State) -> impl IntoView {
     }
 }
 
-/// The defaults of the data with a recipe applied; seeds and budget stay.
-fn applied(state: State, recipe: Option<&Recipe>) -> nearfar::Result<TrainConfig> {
+/// Mark of what the settings have otherwise than the run on the page.
+#[component]
+fn NextRun(testid: String, differs: Memo<bool>) -> impl IntoView {
+    view! {
+        <span
+            class="next" data-testid=testid hidden=move || !differs.get()
+            title="The run on the page keeps its own setting. This one holds from the next run on, and is what the \
+                   page's link carries."
+        >"next run"</span>
+    }
+}
+
+/// Name of the recipe that gives these settings, over the defaults of the data; empty if these alone do, "own" if nothing does.
+fn recipe_of(state: State, config: &TrainConfig) -> &'static str {
+    let gives = |recipe| applied(state, recipe, config).is_ok_and(|it| it == *config);
+    match Recipe::ALL.iter().find(|recipe| gives(Some(*recipe))) {
+        Some(recipe) => recipe.name,
+        None if gives(None) => "",
+        None => "own",
+    }
+}
+
+/// The defaults of the data with a recipe applied; seeds and budget stay as they are `now`.
+fn applied(
+    state: State,
+    recipe: Option<&Recipe>,
+    now: &TrainConfig,
+) -> nearfar::Result<TrainConfig> {
     let data = state.data.read();
     let (mut config, train, classes) = data.as_ref().map_or_else(
         || (TrainConfig::default(), usize::MAX, usize::MAX),
         |data| (data.default_config.clone(), data.train, data.classes),
     );
-    let now = state.config.get();
     (config.seed, config.data_seed) = (now.seed, now.data_seed);
     config.budget_bytes = now.budget_bytes;
     match recipe {
@@ -158,11 +176,7 @@ fn Row(state: State, knob: Knob) -> impl IntoView {
         <div class="knob" hidden=move || value.read().is_none()>
             <div class="name">
                 <label for=id title=knob.pml>{knob.label}</label>
-                <span
-                    class="next" data-testid=format!("next-{}", knob.key) hidden=move || !differs.get()
-                    title="The run on the page keeps its own setting. This one holds from the next run on, and is what the \
-                           page's link carries."
-                >"next run"</span>
+                <NextRun testid=format!("next-{}", knob.key) differs/>
             </div>
             {control}
             <button

@@ -11,11 +11,14 @@ use crate::terms::Explained;
 /// The device in a few words, and why on demand.
 #[component]
 pub(crate) fn Device(state: State) -> impl IntoView {
-    let text = move || match (&*state.no_engine.read(), &*state.device.read()) {
-        (Some(_), _) => "No GPU.".to_owned(),
-        (None, Some(running)) => short(running),
-        (None, None) => "..".to_owned(),
-    };
+    let text = Memo::new(
+        move |_| match (&*state.no_engine.read(), &*state.device.read()) {
+            (Some(_), _) => ["", "No GPU", "."].map(str::to_owned),
+            (None, Some(running)) => short(running),
+            (None, None) => ["", "..", ""].map(str::to_owned),
+        },
+    );
+    let part = move |at: usize| move || text.read()[at].clone();
     let why = Signal::derive(
         move || match (&*state.no_engine.read(), &*state.device.read()) {
             (Some(message), _) => format!("{message}."),
@@ -31,7 +34,8 @@ pub(crate) fn Device(state: State) -> impl IntoView {
     };
     view! {
         <p class="device">
-            <span data-testid="device">{text}</span>
+            // A phone has room for the word between the others.
+            <span data-testid="device"><span class="wide">{part(0)}</span>{part(1)}<span class="wide">{part(2)}</span></span>
             <span hidden=move || why.read().is_empty()><Explained name="Why?" text=why testid="device-why"/></span>
             <a
                 data-testid="webgpu-report" hidden=move || !lacks() href="https://webgpureport.org" target="_blank" rel="noreferrer"
@@ -41,16 +45,18 @@ pub(crate) fn Device(state: State) -> impl IntoView {
     }
 }
 
-/// The device in a few words.
-fn short(running: &Running) -> String {
+/// The device in a few words, in three parts: the second says it by itself.
+fn short(running: &Running) -> [String; 3] {
     let device = &running.device;
+    let said = |before: &str, word: &str, after: &str| [before, word, after].map(str::to_owned);
     match &device.engine[..] {
         "cpu" if running.threads > 1 => {
-            format!("Runs on {} threads of the CPU.", running.threads)
+            let before = format!("Runs on {} threads of the ", running.threads);
+            said(&before, "CPU", ".")
         }
-        "cpu" => "Runs on the CPU.".to_owned(),
-        _ if device.software => "Runs on a GPU that the CPU imitates: slow.".to_owned(),
-        _ => format!("Runs on your GPU ({}).", device.adapter),
+        "cpu" => said("Runs on the ", "CPU", "."),
+        _ if device.software => said("Runs on a ", "GPU", " that the CPU imitates: slow."),
+        _ => said("Runs on your ", "GPU", &format!(" ({}).", device.adapter)),
     }
 }
 

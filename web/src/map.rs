@@ -5,9 +5,9 @@ mod painter;
 mod picking;
 mod picture;
 mod sheet;
+mod side;
 
 use leptos::prelude::*;
-use nearfar::Side;
 use wasm_bindgen::JsCast as _;
 use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement, PointerEvent, WheelEvent};
 use web_time::Duration;
@@ -214,15 +214,7 @@ fn caption(state: State, map: &MapData) -> String {
     let shown = map.places.rows.len();
     let all = match map.side {
         None => state.data.read().as_ref().map_or(0, |data| data.rows),
-        Some(side) => {
-            let curves = state.curves.read();
-            let data = &curves.data;
-            match side {
-                Side::Train => data.train,
-                Side::Validation => data.validation,
-                Side::Test => data.test,
-            }
-        }
+        Some(side) => side::rows(state, side),
     };
     let side = map
         .side
@@ -287,6 +279,7 @@ fn Tools(state: State, session: Session, look: Look, has_run: Signal<bool>) -> i
     view! {
         // Tools that come and go stand first, so that the others stay in place.
         <span class="tools">
+            <side::Sides state session/>
             <select
                 data-testid="map-by" aria-label="What places the rows" title="PCA: the directions in which the rows differ most. UMAP: rows that are near stay near." hidden=move || !has_run.get() || is_circle() disabled=move || !can_place() prop:value=by on:change=place
             >

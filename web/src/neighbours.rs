@@ -51,10 +51,19 @@ fn Row(state: State, session: Session) -> impl IntoView {
     };
     let enter = move |event: web_sys::Event| {
         session.find_row(&event_target_value(&event));
-        // Shows the chosen row's number again: the entered row may not be on the map.
+        // Shows the chosen row's number again: there may be no row of the entered one.
         state.chosen.notify();
     };
-    // Names are looked for as well; the arrow keys of a number go from row to row.
+    let press = move |event: web_sys::KeyboardEvent| {
+        let up = match event.key().as_str() {
+            "ArrowUp" => true,
+            "ArrowDown" => false,
+            _ => return,
+        };
+        event.prevent_default();
+        session.go_to_next_row(up);
+    };
+    // Names are looked for as well.
     let is_named = move || state.names.by.read().is_some();
     let kind = move || if is_named() { "search" } else { "number" };
     let hint = move || if is_named() { "name or number" } else { "" };
@@ -64,18 +73,21 @@ fn Row(state: State, session: Session) -> impl IntoView {
             "Click a point, or enter a row's number: its closest rows are listed.".to_owned()
         }
         (Some(_), None) => "..".to_owned(),
-        (Some(_), Some(found)) => summary(found),
+        (Some(_), Some(found)) => off_the_map(state, found) + &summary(found),
     };
     view! {
         <div class="row">
             <label>
                 "Row"
                 <input
-                    data-testid="neighbour-row" type=kind min="0" placeholder=hint prop:value=number on:change=enter
+                    data-testid="neighbour-row" type=kind min="0" placeholder=hint prop:value=number on:change=enter on:keydown=press
                     title="Rows are counted from 0, as in the files that are saved. The arrow keys go from row to row of the map"
                 />
             </label>
-            {move || state.chosen.get().map(|row| view! { <Picture state row/> })}
+            {move || {
+                state.names.pictures.track();
+                state.chosen.get().map(|row| view! { <Picture state row/> })
+            }}
             <b data-testid="row-name">{name}</b>
             <p role="status">{said}</p>
             <button
@@ -100,6 +112,25 @@ fn Cells(state: State) -> impl IntoView {
     view! { <dl class="cells" data-testid="row-cells">{lines}</dl> }
 }
 
+/// Tells that the chosen row is not drawn; empty if it is.
+fn off_the_map(state: State, found: &Neighbourhood) -> String {
+    let map = state.map.read();
+    let shown = map
+        .as_ref()
+        .filter(|map| map.places.of(found.row).is_none());
+    let own = side_text(found.side);
+    match shown.and_then(|map| map.side) {
+        None => String::new(),
+        Some(side) if side == found.side => {
+            format!("A {own} row, not among those that are drawn on the map. ")
+        }
+        Some(side) => format!(
+            "A {own} row, not on the map, which shows {} rows. ",
+            side_text(side)
+        ),
+    }
+}
+
 /// Result of a search in a sentence.
 fn summary(found: &Neighbourhood) -> String {
     let side = side_text(found.side);
@@ -118,6 +149,13 @@ fn summary(found: &Neighbourhood) -> String {
     )
 }
 
+/// A name that goes on in the next line after a mark, as `_`, where it is too long for one: within a word only if that is.
+fn parted(name: &str) -> impl IntoView + use<> {
+    let parts = name.split_inclusive(['_', '-', '.', '/', '|', ',']);
+    let part = |part: &str| view! { {part.to_owned()} <wbr/> };
+    parts.map(part).collect_view()
+}
+
 /// A neighbour in the table, with the mark that it has on the map.
 fn line(state: State, i: usize, neighbour: &Neighbour) -> impl IntoView + use<> {
     let (row, word) = (
@@ -128,7 +166,7 @@ fn line(state: State, i: usize, neighbour: &Neighbour) -> impl IntoView + use<> 
         <tr class=word>
             <td>{i + 1}</td>
             <td title=format!("Row {row}")><Picture state row/>{move || state.called(row)}</td>
-            <td title=neighbour.class.clone()>{neighbour.class.clone()}</td>
+            <td title=neighbour.class.clone()>{parted(&neighbour.class)}</td>
             <td title=word><i class="mark"></i><span class="unseen">{word}</span></td>
             <td>{format!("{:.3}", neighbour.similarity)}</td>
         </tr>

@@ -349,6 +349,13 @@ fn memory_lines(curves: &Curves) -> Vec<Line> {
             level(curves, (budget > 0).then_some(budget as f64)),
         ),
         Line::dashed("pml", per_step(curves, |r| r.pml_bytes as f64)),
+        Line::new(
+            "pml",
+            level(
+                curves,
+                (curves.step_bytes > 0).then_some(curves.step_bytes as f64),
+            ),
+        ),
     ];
     let purposes = by_size(curves.memory.by_purpose.clone());
     for (i, (purpose, _)) in purposes.into_iter().enumerate() {
@@ -366,7 +373,8 @@ fn memory_lines(curves: &Curves) -> Vec<Line> {
     lines
 }
 
-/// Device memory: in use, by purpose, the budget, and the estimate for PML, which holds all triplets or pairs of a step at once.
+/// Device memory: in use, by purpose, and the budget; of it what the triplets or pairs of a step take, beside the estimate for the same
+/// in PML, which holds them all at once.
 #[component]
 pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
     let plot = move || {
@@ -390,20 +398,20 @@ pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
         0 => state.config.read().budget_bytes,
         bytes => bytes,
     });
-    let pml = move || {
-        state
-            .curves
-            .read()
-            .report_at(state.lens.pointed.get())
-            .map_or(0, |report| report.pml_bytes)
-    };
+    let step = Signal::derive(move || state.curves.read().step_bytes);
+    let pml = Signal::derive(move || {
+        let curves = state.curves.read();
+        let report = curves.report_at(state.lens.pointed.get());
+        report.map_or(0, |report| report.pml_bytes)
+    });
     let text_of = |number: Signal<u64>| Signal::derive(move || Bytes(number.get()).to_string());
     let text = Signal::derive(move || {
         format!(
-            "Device memory: {} in use of {}; all triplets or pairs of a step at once, as in PML, would take about {}",
+            "Device memory: {} in use of {}; the triplets or pairs of one step take {} of it, and in PML about {}",
             Bytes(live.get()),
             Bytes(budget.get()),
-            Bytes(pml())
+            Bytes(step.get()),
+            Bytes(pml.get())
         )
     });
     view! {
@@ -413,7 +421,8 @@ pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
                 <Key color="memory" name="in use" testid="memory-live" value=text_of(live) bytes=live/>
                 <Key name="peak" testid="memory-peak" value=text_of(peak) bytes=peak/>
                 <Key color="budget" name="budget" dashed=true testid="memory-budget" value=text_of(budget) bytes=budget/>
-                <Key color="pml" name=terms::PML dashed=true value=Signal::derive(move || Bytes(pml()).to_string())/>
+                <Key color="pml" name=terms::STEP_MEMORY testid="memory-step" value=text_of(step) bytes=step/>
+                <Key color="pml" name=terms::PML dashed=true testid="memory-pml" value=text_of(pml) bytes=pml/>
                 {memory_age(state)}
             </figcaption>
             <Chart testid="chart-memory" text plot state/>

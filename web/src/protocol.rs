@@ -74,13 +74,15 @@ pub(crate) enum Command {
         /// Steps until the run pauses; all if `None`.
         steps: Option<u64>,
     },
-    /// Finds the rows nearest to a row of the map, after the slice of work under way.
+    /// Finds the rows nearest to a row, after the slice of work under way.
     Neighbours {
         /// The row's number in the data.
         row: u32,
     },
     /// Looks at an anchor of the last step, after the slice of work under way.
     Anchor(AnchorAsked),
+    /// Puts the rows of a side on the map.
+    ShowSide(Side),
     /// Places the rows of the map by UMAP, while no step is taken.
     PlaceByUmap,
     /// Stops placing rows by UMAP; does nothing if none are being placed.
@@ -97,6 +99,8 @@ pub(crate) enum Command {
         /// Row whose cells are asked for.
         cells_of: Option<u32>,
     },
+    /// Finds the rows that name these files.
+    FilesOfRows(Vec<String>),
     /// Names the rows by this column.
     NameBy(String),
     /// Colours rows by a column.
@@ -106,11 +110,11 @@ pub(crate) enum Command {
         /// Numbers of the rows.
         rows: Vec<u32>,
     },
-    /// Finds the row of this name, or one of these, ascending, whose name has this text in it.
+    /// Finds the row of this name, or one whose name has this text in it.
     FindName {
         /// The name, or a part of it.
         name: String,
-        /// Rows that a part can be of.
+        /// Rows that are looked at first for a part of a name.
         rows: Vec<u32>,
     },
     /// Limits the test rows that are scored at the end, also while they are being scored.
@@ -118,7 +122,7 @@ pub(crate) enum Command {
         /// Most test rows that are scored.
         queries: usize,
     },
-    /// Scores the side that the map shows, with every row as a query; the run goes on after it.
+    /// Scores the side that the run is judged by, with every row as a query; the run goes on after it.
     EvaluateAll,
     /// Stops scoring every row; does nothing if that is not under way.
     StopEvaluating,
@@ -137,6 +141,8 @@ pub(crate) enum Command {
     ListPieces {
         /// Rows for the pieces that are made of rows.
         side: RowsOf,
+        /// The linear map takes the place of the head.
+        linear: bool,
     },
     /// Makes a piece of the run, after the slice of work under way.
     TakeHome {
@@ -144,6 +150,8 @@ pub(crate) enum Command {
         piece: Piece,
         /// Rows of the piece, if it is made of rows.
         side: RowsOf,
+        /// The linear map takes the place of the head, if the piece is made of it.
+        linear: bool,
     },
     /// Forecasts a comparison and a search, while nothing is under way.
     PlanComparison {
@@ -216,6 +224,8 @@ pub(crate) enum Event {
         warnings: Vec<Warning>,
         /// Memory that it holds.
         memory: MemoryReport,
+        /// The part of it that the triplets or pairs of a step take; 0 if that is not known.
+        step_bytes: u64,
     },
     /// Steps were taken.
     Steps {
@@ -262,8 +272,10 @@ pub(crate) enum Event {
     },
     /// UMAP places no rows, and why.
     NotPlaced(String),
-    /// The rows nearest to the one that was asked for. A row that is no longer on the map gets no answer.
-    Neighbours(Box<Neighbourhood>),
+    /// The rows nearest to the one that was asked for, and the pictures of them all, if rows are pictures.
+    Neighbours(Box<Neighbourhood>, Option<(Vec<u32>, Pictures)>),
+    /// The row that was asked for is a test row, which nobody sees before the run is over.
+    Unseen(u32),
     /// The anchor that was asked for, or why it cannot be looked at; `None` before the first step here.
     Anchor(Result<Option<Box<LookedAt>>, String>),
     /// Answers [`Command::About`].
@@ -284,6 +296,8 @@ pub(crate) enum Event {
     },
     /// The row of the name that was looked for.
     FoundName(Option<u32>),
+    /// The row that names each of the files that were asked about, if one does.
+    FoundFiles(Vec<Option<u32>>),
     /// Forecast of scoring every row of a side: sent once a run has begun, and again when it is over.
     CanEvaluateAll(EvaluationForecast),
     /// Progress of long work.

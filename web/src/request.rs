@@ -26,6 +26,8 @@ pub(crate) struct Reading {
     pub(crate) missing: Missing,
     /// Columns that are features, and those that settings name.
     pub(crate) columns: Columns,
+    /// Pictures of the rows, which come with their files.
+    pub(crate) pictures: Vec<File>,
 }
 
 /// A request for data that is not answered yet.
@@ -54,6 +56,7 @@ impl Reading {
             label: offer.origin.labels.clone(),
             missing: offer.origin.missing,
             columns: offer.origin.columns.clone(),
+            pictures: Vec::new(),
         }
     }
 }

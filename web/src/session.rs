@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use js_sys::{Array, Float32Array, Uint8Array, Uint16Array, Uint32Array};
 use leptos::prelude::*;
-use nearfar::{AnchorAsked, EngineKind, Pictures, STREAM_FROM_BYTES, TrainConfig};
+use nearfar::{AnchorAsked, EngineKind, Pictures, STREAM_FROM_BYTES, Side, TrainConfig};
 use web_sys::{File, Worker};
 
 use crate::frame::is_still;
@@ -16,6 +16,7 @@ use crate::spawn::{Wasm, spawn};
 use crate::state::threshold::Shown;
 use crate::state::{Coloured, FEWER, Phase, Places, State, View};
 use crate::wire;
+use crate::words::grouped;
 
 /// Sends commands; the worker's events go to the [`State`].
 #[derive(Clone, Copy)]
@@ -322,17 +323,28 @@ impl Session {
         self.look_around();
     }
 
-    /// Chooses the row of the map of this name or number.
+    /// Chooses the next row of the map, or the one before.
+    pub(crate) fn go_to_next_row(&self, up: bool) {
+        let before = self.state.chosen.get_untracked();
+        let next = (self.state.map).with_untracked(|map| map.as_ref()?.places.next(before, up));
+        if next != before {
+            self.choose_row(next);
+        }
+    }
+
+    /// Puts the rows of a side on the map.
+    pub(crate) fn show_side(&self, side: Side) {
+        self.send(&Command::ShowSide(side), &[]);
+    }
+
+    /// Chooses the row of this name or number, of any side.
     pub(crate) fn find_row(&self, text: &str) {
         let map = self.state.map.read_untracked();
         let Some(map) = &*map else { return };
         let is_named = self.state.names.by.read_untracked().is_some();
         match text.trim().parse() {
             _ if text.trim().is_empty() => self.choose_row(None),
-            Ok(number) if !is_named => {
-                let before = self.state.chosen.get_untracked();
-                self.choose_row(map.places.row_at(number, before));
-            }
+            Ok(number) if !is_named => self.take_found(Some(number)),
             Err(_) if !is_named => self.choose_row(None),
             number => {
                 // A number that is no name is that of a row.
@@ -347,23 +359,22 @@ impl Session {
         }
     }
 
-    /// Chooses the row that was found by its name, if it is on the map.
+    /// Chooses the row that was found, by its name or as a number, if there is one.
     fn take_found(&self, found: Option<u32>) {
         let sought = self.state.names.sought.get_untracked();
-        let map = self.state.map.read_untracked();
-        let Some(map) = &*map else { return };
+        let rows =
+            (self.state.data).with_untracked(|data| data.as_ref().map_or(0, |data| data.rows));
         let row = found.or(sought.parse().ok());
-        match row.filter(|row| map.places.of(*row).is_some()) {
-            Some(row) => self.choose_row(Some(row)),
-            None => {
-                self.choose_row(None);
-                self.state.notice.set(Some(match row {
-                    Some(row) => format!(
-                        "\"{sought}\" is row {row}, which is not among the rows on the map."
-                    ),
-                    None => format!("No row on the map has \"{sought}\" in its name."),
-                }));
-            }
+        let there = row.filter(|row| (*row as usize) < rows);
+        self.choose_row(there);
+        if there.is_none() {
+            self.state.notice.set(Some(match row {
+                Some(row) => format!(
+                    "There is no row {row}: the data has {} rows, counted from 0.",
+                    grouped(rows as u64)
+                ),
+                None => format!("No row has \"{sought}\" in its name."),
+            }));
         }
     }
 
@@ -477,7 +488,8 @@ impl Session {
         match event {
             Event::Device(running) => self.is_up(running),
             Event::FoundName(found) => self.take_found(*found),
-            Event::Neighbours(found) => {
+            Event::FoundFiles(rows) => self.take_pictures(rows),
+            Event::Neighbours(found, _) => {
                 self.ask_names(found.neighbours.iter().map(|near| near.row).collect());
             }
             Event::Anchor(Ok(Some(looked))) => {

@@ -2,6 +2,7 @@
 //!
 //! The page keeps the handles of files, not their content: they are read again for another label column or a new worker.
 
+use std::collections::BTreeMap;
 use std::slice;
 
 use leptos::prelude::*;
@@ -42,6 +43,7 @@ impl Session {
         if let Some(said) = only_pictures(&files) {
             return self.state.brought.pictures.set(Some(said));
         }
+        let (pictures, files): (Vec<File>, Vec<File>) = files.into_iter().partition(is_picture);
         if let [file] = &files[..]
             && SAVED.iter().any(|ending| file.name().ends_with(ending))
         {
@@ -66,9 +68,10 @@ impl Session {
         if bytes as u64 <= MOST_BYTES {
             let names: Vec<String> = files.iter().map(File::name).collect();
             let reading = self.reading_waited_for(&names);
-            let reading = reading
+            let mut reading = reading
                 .or_else(|| self.reading_of_link(&names))
                 .unwrap_or_default();
+            reading.pictures = pictures;
             return self.offer(Source::Files(files, reading));
         }
         let message = format!(
@@ -272,6 +275,7 @@ impl Session {
                     label,
                     missing,
                     columns,
+                    ..
                 } = reading.clone();
                 let stream_from = self.stream_from.get_value();
                 let config = TrainConfig::default();
@@ -319,6 +323,40 @@ impl Session {
         self.candidate.set_value(None);
         self.held.set_value(Some(asked.source));
         self.state.take(data);
+        self.ask_pictures();
+    }
+
+    /// Asks which rows the pictures are of that came with the files.
+    fn ask_pictures(&self) {
+        let pictures = self.pictures();
+        if !pictures.is_empty() {
+            let names = pictures.iter().map(File::name).collect();
+            self.send(&Command::FilesOfRows(names), &[]);
+        }
+    }
+
+    /// Pictures that came with the files on the page.
+    fn pictures(&self) -> Vec<File> {
+        let held = self.held_files();
+        held.map_or_else(Vec::new, |(_, reading)| reading.pictures)
+    }
+
+    /// Takes in the rows that the pictures are of, and says how many are of none.
+    pub(crate) fn take_pictures(&self, rows: &[Option<u32>]) {
+        let pictures = self.pictures();
+        let of_rows = pictures.iter().zip(rows);
+        let found: BTreeMap<u32, File> = of_rows
+            .filter_map(|(file, row)| Some(((*row)?, file.clone())))
+            .collect();
+        let [all, known] = [pictures.len(), found.len()].map(|count| grouped(count as u64));
+        let mut of_none = pictures.iter().zip(rows).filter(|(_, row)| row.is_none());
+        let of_none = of_none.next().map_or_else(String::new, |(file, _)| {
+            format!(" No row, or more than one, names {}.", file.name())
+        });
+        self.state.tell(format!(
+            "Pictures: {known} of {all} are shown beside the rows that name them.{of_none}"
+        ));
+        self.state.brought.of_rows.set_value(found);
     }
 
     /// Takes the refusal of the request that is answered next.
@@ -401,13 +439,16 @@ impl Session {
     }
 }
 
+fn is_picture(file: &File) -> bool {
+    file.type_().starts_with("image/")
+}
+
 /// Files that are all pictures, in a sentence; `None` if some are not.
 fn only_pictures(files: &[File]) -> Option<String> {
     let [first, others @ ..] = files else {
         return None;
     };
     let name = first.name();
-    let is_picture = |file: &File| file.type_().starts_with("image/");
     files.iter().all(is_picture).then(|| match others.len() {
         0 => format!("{name} is a picture."),
         others => format!("{name} and {} more are pictures.", grouped(others as u64)),

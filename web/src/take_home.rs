@@ -49,24 +49,39 @@ impl Session {
     /// Opens the dialog.
     pub(crate) fn take_home(&self) {
         if untrack(|| self.state.can_take_home()) {
-            let TakeHome { open, said, .. } = self.state.take_home;
+            let TakeHome {
+                open, said, linear, ..
+            } = self.state.take_home;
             said.set(String::new());
+            linear.set(false);
             open.set(true);
             self.list_pieces();
         }
     }
 
     fn list_pieces(&self) {
-        let side = self.state.take_home.side.get_untracked();
-        self.send(&Command::ListPieces { side }, &[]);
+        let TakeHome { side, linear, .. } = self.state.take_home;
+        let (side, linear) = (side.get_untracked(), linear.get_untracked());
+        self.send(&Command::ListPieces { side, linear }, &[]);
     }
 
     fn take(&self, piece: Piece, side: RowsOf) {
-        let TakeHome { making, said, .. } = self.state.take_home;
+        let TakeHome {
+            making,
+            said,
+            linear,
+            ..
+        } = self.state.take_home;
         if making.get_untracked().is_none() {
             making.set(Some(piece));
             said.set(String::new());
-            self.send(&Command::TakeHome { piece, side }, &[]);
+            let linear = linear.get_untracked();
+            let command = Command::TakeHome {
+                piece,
+                side,
+                linear,
+            };
+            self.send(&command, &[]);
         }
     }
 }
@@ -111,6 +126,7 @@ fn code(session: Session) -> impl IntoView {
         program,
         making,
         said,
+        linear,
         ..
     } = session.state.take_home;
     let shown = Memo::new(move |_| {
@@ -131,11 +147,15 @@ fn code(session: Session) -> impl IntoView {
     let lines = move || shown.get().map(|(.., lines)| lines).unwrap_or_default();
     let reads = move || {
         let (_, piece, _) = shown.get()?;
-        Some(match piece {
-            Piece::Safetensors => "Save head.safetensors",
-            Piece::Onnx => "Save head.onnx",
-            Piece::H5ad => "Save all_embeddings.h5ad",
-            _ => "Save all_embeddings.csv",
+        Some(match (piece, linear.get()) {
+            (Piece::Safetensors, false) => "Save head.safetensors",
+            (Piece::Safetensors, true) => "Save linear.safetensors",
+            (Piece::Onnx, false) => "Save head.onnx",
+            (Piece::Onnx, true) => "Save linear.onnx",
+            (Piece::H5ad, false) => "Save all_embeddings.h5ad",
+            (Piece::H5ad, true) => "Save linear_all_embeddings.h5ad",
+            (_, false) => "Save all_embeddings.csv",
+            (_, true) => "Save linear_all_embeddings.csv",
         })
     };
     let save = move |_| {
@@ -156,6 +176,26 @@ fn code(session: Session) -> impl IntoView {
                 <span class="muted">"The lines read this file, from the folder in which they run."</span>
             </div>
         </section>
+    }
+}
+
+/// The choice between the head and the linear map that it is compared with, which the verdict may advise to take.
+fn network(session: Session) -> impl IntoView {
+    let take_home = session.state.take_home;
+    let choice = move |text: &'static str, id: &'static str, of_linear: bool| {
+        let pressed = move || (take_home.linear.get() == of_linear).to_string();
+        let choose = move |_| {
+            take_home.linear.set(of_linear);
+            session.list_pieces();
+        };
+        view! { <button data-testid=id aria-pressed=pressed on:click=choose>{text}</button> }
+    };
+    view! {
+        <div class="copied" hidden=move || !take_home.has_linear()>
+            <h3>"Network"</h3>
+            <span class="either">{choice("The head", "take-head", false)} {choice("The linear map", "take-linear", true)}</span>
+            <span class="muted">"Code, its files and embeddings below are of this one."</span>
+        </div>
     }
 }
 
@@ -195,6 +235,7 @@ pub(crate) fn Pieces(state: State, session: Session) -> impl IntoView {
         <Dialog label="Take home" open close=Callback::new(move |()| open.set(false))>
             <h2>"Take home"</h2>
             {address(state)}
+            {network(session)}
             {code(session)}
             <ul class="pieces">{whole}</ul>
             <label>"Rows: " <select data-testid="take-home-side" on:change=choose>{sides}</select></label>
@@ -219,8 +260,16 @@ fn line(session: Session, piece: Piece) -> impl IntoView {
         sizes,
         making,
         side,
+        linear,
         ..
     } = session.state.take_home;
+    // Of the linear map it is the first of its files already.
+    let is_twice = move || piece == Piece::Linear && linear.get();
+    let said = move |text: &str| match linear.get() && piece.is_of_network() {
+        true => text.replacen("The head", "The linear map", 1),
+        false => text.to_owned(),
+    };
+    let words = move || said(piece.words());
     let size = Memo::new(move |_| {
         let sizes = sizes.read();
         sizes
@@ -242,15 +291,15 @@ fn line(session: Session, piece: Piece) -> impl IntoView {
             session.take(piece, side.get_untracked());
         }
     };
-    let heading = piece.heading();
+    let heading = move || piece.heading().map(said);
     view! {
-        <li class="heading" hidden=heading.is_none()>{heading}</li>
-        <li>
-            <span>{piece.words()}</span>
+        <li class="heading" hidden=piece.heading().is_none()>{heading}</li>
+        <li hidden=is_twice>
+            <span>{words}</span>
             <small>{text}</small>
             <button
                 data-testid=format!("export-{}", piece.name()) class:primary={piece == Piece::Zip}
-                aria-label=format!("Save: {}", piece.words()) aria-disabled=move || off().to_string() on:click=save
+                aria-label=move || format!("Save: {}", words()) aria-disabled=move || off().to_string() on:click=save
             >"Save"</button>
         </li>
     }

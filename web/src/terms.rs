@@ -129,9 +129,13 @@ pub(crate) const DEVICE_MEMORY: Meaning = term(
     "Device memory",
     "Memory of the GPU, or of the CPU where that does the work. A run never holds more than its budget.",
 );
+pub(crate) const STEP_MEMORY: Meaning = term(
+    "a step's mining",
+    "The part of the memory that the triplets or pairs of one step take here. The rest in use is the data, the network, the memory bank and what validation takes.",
+);
 pub(crate) const PML: Meaning = term(
-    "all at once in PML (estimate)",
-    "What a step would take in PyTorch Metric Learning, a Python library, which holds all of its triplets or pairs at once.",
+    "the same in PML (estimate)",
+    "What the triplets or pairs of the same step would take in PyTorch Metric Learning, a Python library, which holds them all at once.",
 );
 pub(crate) const BOUNDARY: Meaning = term(
     "boundary",

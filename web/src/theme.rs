@@ -50,7 +50,7 @@ pub(crate) fn Switch(changed: RwSignal<u32>) -> impl IntoView {
         changed.update(|n| *n += 1);
     };
     view! {
-        <button class="quiet" data-testid="theme" title="Colours: as the system says, light, or dark" on:click=next>
+        <button class="quiet theme" data-testid="theme" title="Colours: as the system says, light, or dark" on:click=next>
             {move || CHOICES[place()].1}
         </button>
     }

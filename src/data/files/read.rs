@@ -99,6 +99,7 @@ impl Labelled {
                 };
                 let beside: Vec<_> = read.columns.into_iter().filter(is_new).collect();
                 rows.columns.extend(beside);
+                rows.label_beside.clone_from(&read.column);
                 let kept = read.column.filter(|name| rows.feature_names.contains(name));
                 rows.notes.extend(read.notes);
                 rows.notes.extend(kept.map(|name| {
@@ -179,6 +180,7 @@ impl Labelled {
         };
         let read = Self::read_labels_of(labels, choice, beside)?;
         rows.on = read.on;
+        rows.label_beside = read.column;
         rows.labels = read.labels;
         rows.columns = read.columns;
         rows.notes.extend(read.notes);
@@ -214,7 +216,8 @@ impl Labelled {
         match (files.next(), files.next(), files.next()) {
             (Some(data), labels, None) => Ok((data, labels)),
             _ => Err(Error::Data(
-                "one file with features and labels, or two: features, and their labels".to_owned(),
+                "The data is one file with features and labels, or two: the features, and their labels. Choose no others beside them"
+                    .to_owned(),
             )),
         }
     }

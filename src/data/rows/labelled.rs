@@ -64,6 +64,8 @@ pub struct Labelled {
     pub labels: Texts,
     /// The column or array that the labels come from, if a table or an NPZ has several.
     pub label_column: Option<String>,
+    /// The column or array of another file that the labels come from, if that has names.
+    pub label_beside: Option<String>,
     /// Text columns beside the label, by name.
     pub columns: Vec<(String, Texts)>,
     /// The column that names the rows, if it is none of those.

@@ -133,7 +133,7 @@ pub struct Curve {
 pub struct ThresholdReport {
     /// Similarities at or above this mean the same class: a multiple of 0.00002.
     pub threshold: f64,
-    /// The false match rate that the threshold was fitted to.
+    /// The false match rate that the threshold was fitted to, or that a chosen one has on the side of the fit, in three digits.
     pub rate: f64,
     /// The side that the threshold was fitted on.
     pub fit: PairRates,
@@ -170,8 +170,14 @@ impl Threshold {
         lines.filter(move |(_, fit, test)| before.replace((*fit, *test)) != Some((*fit, *test)))
     }
 
-    /// Makes the report at an edge from the counts of both sides.
-    fn of(at: usize, rate: f64, fit: Counted, test: Option<Counted>, new_classes: bool) -> Self {
+    /// Makes the report at an edge from the counts of both sides; `rate` is what it was fitted to, if it was.
+    fn of(
+        at: usize,
+        rate: Option<f64>,
+        fit: Counted,
+        test: Option<Counted>,
+        new_classes: bool,
+    ) -> Self {
         let mut notes = Vec::new();
         let test = test.filter(|test| match test.check("test") {
             Ok(()) => true,
@@ -188,7 +194,7 @@ impl Threshold {
         });
         let mut report = ThresholdReport {
             threshold: edge(at),
-            rate,
+            rate: rate.unwrap_or_else(|| three_digits(fitted.false_match_rate)),
             fit: fitted,
             test: tested,
             new_classes,
@@ -197,7 +203,7 @@ impl Threshold {
             notes,
         };
         report.sentence = words::sentence(&report);
-        report.notes.extend(words::notes(&report));
+        report.notes.extend(words::notes(&report, rate));
         Self { report, fit, test }
     }
 }
@@ -283,19 +289,20 @@ pub(crate) fn fit_edge(fit: &Counted, side: &str, asked: Option<f64>) -> Result<
     Ok((at, rate))
 }
 
-/// Edge of a similarity that a person chose, and the false match rate that it has on the side of the fit, in three digits.
-pub(crate) fn chosen_edge(fit: &Counted, side: &str, similarity: f64) -> Result<(usize, f64)> {
+/// Edge of a similarity that a person chose.
+pub(crate) fn chosen_edge(fit: &Counted, side: &str, similarity: f64) -> Result<usize> {
     fit.check(side)?;
     // Some edges are a little larger than the f32 nearest to them.
-    let at = bin((similarity + 1e-6) as f32);
-    let [let_in, _] = fit.counts.rates().nth(at).unwrap_or_default();
-    let rounded = format!("{let_in:.2e}").parse();
-    Ok((at, rounded.unwrap_or(let_in)))
+    Ok(bin((similarity + 1e-6) as f32))
+}
+
+fn three_digits(rate: f64) -> f64 {
+    format!("{rate:.2e}").parse().unwrap_or(rate)
 }
 
 /// Makes the report from the counts of both sides.
 pub(crate) fn report(
-    (at, rate): (usize, f64),
+    (at, rate): (usize, Option<f64>),
     fit: Counted,
     test: Option<Counted>,
     new_classes: bool,
@@ -380,6 +387,7 @@ async fn find_across(
     };
     let fitted = count(fit, 0, "pairs to fit", None).await?;
     let (at, rate) = fit_edge(&fitted, "fitted", config.false_match_rate)?;
+    let rate = Some(rate);
     if !is_tested {
         return Ok(report((at, rate), fitted, None, false));
     }

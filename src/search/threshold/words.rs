@@ -90,14 +90,12 @@ pub(super) fn no_report(why: &Error) -> String {
     format!("Nothing is reported on test rows: {why}.")
 }
 
-/// Caveats of a report.
-pub(super) fn notes(report: &ThresholdReport) -> Vec<String> {
-    let ThresholdReport {
-        rate, fit, test, ..
-    } = report;
+/// Caveats of a report; `rate` is the false match rate that the threshold was fitted to, if it was not chosen by its similarity.
+pub(super) fn notes(report: &ThresholdReport, rate: Option<f64>) -> Vec<String> {
+    let ThresholdReport { fit, test, .. } = report;
     let mut notes = Vec::new();
-    let let_in = rate * fit.different_pairs as f64;
-    if let_in < ENOUGH {
+    let let_in = rate.map(|rate| (rate, rate * fit.different_pairs as f64));
+    if let Some((rate, let_in)) = let_in.filter(|(_, let_in)| *let_in < ENOUGH) {
         let how = match let_in {
             few if few < 3.0 => "the threshold says next to nothing of that rate",
             _ => "the threshold may be far off",
@@ -116,9 +114,9 @@ pub(super) fn notes(report: &ThresholdReport) -> Vec<String> {
                 .to_owned(),
         ),
         Some(test) => {
-            if let Some([low, _]) = test.false_match_interval
-                && low > *rate
-                && *rate > 0.0
+            if let (Some([low, _]), Some(rate)) = (test.false_match_interval, rate)
+                && low > rate
+                && rate > 0.0
             {
                 notes.push(format!(
                     "The rate does not hold: the threshold was fitted to a false match rate of {rate}, and on test rows it is {:.2} \
@@ -219,7 +217,7 @@ mod tests {
             queries: 70,
             ..PairRates::default()
         };
-        let all = notes(&report(fit, None));
+        let all = notes(&report(fit, None), Some(0.001));
         assert!(
             all[0].starts_with("Few pairs: a false match rate of 0.001 is 2 of the 2,000 pairs"),
             "{all:?}"
@@ -232,18 +230,19 @@ mod tests {
             queries: 1000,
             ..fit
         };
-        let all = notes(&report(
-            PairRates {
-                different_pairs: 90_000,
-                ..fit
-            },
-            Some(test),
-        ));
+        let fit = PairRates {
+            different_pairs: 90_000,
+            ..fit
+        };
+        let all = notes(&report(fit, Some(test)), Some(0.001));
         assert_eq!(all.len(), 2, "{all:?}");
         assert!(all[0].contains("it is 3.00 times that"), "{all:?}");
         assert_eq!(
             all[1],
             "A sample: 1,000 of the 5,000 rows of the test were paired with all others."
         );
+        // Of a threshold that was fitted to no rate, none can fail to hold.
+        let chosen = notes(&report(fit, Some(test)), None);
+        assert_eq!(chosen, all[1..]);
     }
 }

@@ -59,8 +59,11 @@ impl Trainer {
         let fitted = fitted.await?;
         let side = Side::Validation.name();
         let (at, rate) = match chosen {
-            Some(similarity) => chosen_edge(&fitted, side, similarity)?,
-            None => fit_edge(&fitted, side, false_match_rate)?,
+            Some(similarity) => (chosen_edge(&fitted, side, similarity)?, None),
+            None => {
+                let (at, rate) = fit_edge(&fitted, side, false_match_rate)?;
+                (at, Some(rate))
+            }
         };
         if test.is_empty() {
             return Ok(report((at, rate), fitted, None, false));

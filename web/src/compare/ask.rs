@@ -22,7 +22,7 @@ pub(super) fn Ask(state: State, session: Session) -> impl IntoView {
         ..
     } = state.compare;
     let presets = Preset::ALL.map(|(name, words, _)| (name, words));
-    let choices = [(RECIPES, "four recipes"), (ALL_RECIPES, "all recipes")]
+    let choices = [(RECIPES, "the usual recipes"), (ALL_RECIPES, "all recipes")]
         .into_iter()
         .chain(presets)
         .chain([(VALUES, "values of one setting, or of two")]);

@@ -33,6 +33,8 @@ pub(crate) struct Curves {
     pub(crate) baseline: Baseline,
     pub(crate) scores: Option<Scores>,
     pub(crate) memory: MemoryReport,
+    /// Bytes that the triplets or pairs of a step take; 0 if that is not known.
+    pub(crate) step_bytes: u64,
     /// Bytes held for each purpose, from the step of an entry until that of the next.
     pub(crate) purposes: Vec<(u64, BTreeMap<String, u64>)>,
     pub(crate) verdict: Option<String>,

@@ -1,7 +1,9 @@
 //! Changes of the page's state by each event of the worker.
 
+use std::collections::BTreeMap;
+
 use leptos::prelude::*;
-use nearfar::{FullEvaluation, Neighbourhood, Working};
+use nearfar::{FullEvaluation, Neighbourhood, Pictures, Working};
 
 use super::{Curves, LabelChoice, Phase, State, threshold};
 use crate::offer::Offer;
@@ -35,6 +37,7 @@ impl State {
         self.clear();
         self.previous.set(previous);
         self.aside.set(None);
+        self.brought.of_rows.update_value(BTreeMap::clear);
         self.names.of_data(&data);
         self.data.set(Some(data));
         self.stage.set(Phase::Ready);
@@ -43,7 +46,7 @@ impl State {
     /// Applies an event of the worker.
     pub(crate) fn apply(&self, event: Event) {
         match event {
-            Event::Working { .. } | Event::FoundName(_) => {}
+            Event::Working { .. } | Event::FoundName(_) | Event::FoundFiles(_) => {}
             Event::Device(running) => self.take_engine(Ok(running)),
             Event::NoDevice(message) => self.take_engine(Err(message)),
             Event::NoGpu => self.no_gpu.set(true),
@@ -78,7 +81,8 @@ impl State {
             | Event::Evaluated { .. }
             | Event::Finished { .. }
             | Event::Reset) => self.apply_of_run(event),
-            Event::Neighbours(found) => self.take_neighbours(*found),
+            Event::Neighbours(found, pictures) => self.take_neighbours(*found, pictures),
+            Event::Unseen(row) => self.take_unseen(row),
             Event::CanEvaluateAll(forecast) => self.can_evaluate.set(Some(forecast)),
             Event::Evaluating(part) => self.evaluating.set(Some(part)),
             Event::EvaluatedAll(scored) => self.take_evaluation(scored),
@@ -96,9 +100,24 @@ impl State {
     }
 
     /// Takes in the neighbours of the chosen row. An answer to an earlier click comes late, and is dropped.
-    fn take_neighbours(&self, found: Neighbourhood) {
+    fn take_neighbours(&self, found: Neighbourhood, pictures: Option<(Vec<u32>, Pictures)>) {
         if self.chosen.get_untracked() == Some(found.row) {
+            self.names.pictures.set(pictures);
             self.neighbours.set(Some(found));
+        }
+    }
+
+    /// Says that a row may not be looked at yet.
+    fn take_unseen(&self, row: u32) {
+        if self.chosen.get_untracked() == Some(row) {
+            self.chosen.set(None);
+            let called = match untrack(|| self.name(row)) {
+                Some(name) => format!("\"{name}\", row {row},"),
+                None => format!("Row {row}"),
+            };
+            self.notice.set(Some(format!(
+                "{called} is a test row: it can be looked at once the run is over."
+            )));
         }
     }
 
@@ -157,6 +176,7 @@ impl State {
                 running,
                 warnings,
                 memory,
+                step_bytes,
             } => {
                 self.no_gpu.set(false);
                 self.device.set(Some(running));
@@ -166,6 +186,7 @@ impl State {
                     warnings,
                     purposes: vec![(0, memory.by_purpose.clone())],
                     memory,
+                    step_bytes,
                     ..Curves::default()
                 });
             }

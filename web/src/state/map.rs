@@ -94,21 +94,22 @@ impl Places {
         self.rows.binary_search(&row).ok()
     }
 
-    /// The row of that number; if it is not on the map, the next one beyond it on the way from `before`, or else `before`.
-    pub(crate) fn row_at(&self, number: u32, before: Option<u32>) -> Option<u32> {
-        let upwards = before.is_none_or(|before| before < number);
-        let rows = self.rows.iter().copied();
-        let beyond = if upwards {
-            rows.filter(|row| *row >= number).min()
-        } else {
-            rows.filter(|row| *row <= number).max()
+    /// The row of the map that comes after this one, or before it; itself if none does, and the first of all after none.
+    pub(crate) fn next(&self, row: Option<u32>, up: bool) -> Option<u32> {
+        let Some(row) = row else {
+            return self.rows.first().copied();
         };
-        beyond.or(before)
+        let mut rows = self.rows.iter().copied();
+        let next = match up {
+            true => rows.find(|other| *other > row),
+            false => rows.rfind(|other| *other < row),
+        };
+        next.or(Some(row))
     }
 }
 
 impl State {
-    /// Takes in a map. A chosen row that is not on it is no longer chosen.
+    /// Takes in a map. A chosen row that is not on it stays chosen.
     pub(crate) fn take_map(
         &self,
         side: Option<Side>,
@@ -116,11 +117,6 @@ impl State {
         pictures: Option<Pictures>,
         places: Places,
     ) {
-        let chosen = self.chosen.get_untracked();
-        if chosen.is_some_and(|row| places.of(row).is_none()) {
-            self.chosen.set(None);
-            self.neighbours.set(None);
-        }
         let circle = |curves: &Curves| curves.config.embedding_size == 2;
         let map = Some(MapData {
             side,

@@ -13,8 +13,11 @@ mod runs;
 mod take_home;
 pub(crate) mod threshold;
 
+use std::collections::BTreeMap;
+
 use leptos::prelude::*;
 use nearfar::{Bytes, Cure, FullEvaluation, Missing, Neighbourhood, TrainConfig, VectorSizes};
+use web_sys::File;
 
 use crate::lesson::Lesson;
 use crate::offer::Offer;
@@ -113,6 +116,8 @@ pub(crate) struct Brought {
     pub(crate) held_over: RwSignal<bool>,
     /// The dialog on pictures is open; what was chosen, in a sentence, if pictures were.
     pub(crate) pictures: RwSignal<Option<String>>,
+    /// Pictures of rows, which came with the data, by row.
+    pub(crate) of_rows: StoredValue<BTreeMap<u32, File>, LocalStorage>,
 }
 
 /// The signals of the page.

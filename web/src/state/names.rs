@@ -1,8 +1,9 @@
-//! Names of rows, as the worker gave them, and the cells of the chosen row.
+//! Names of rows, as the worker gave them, and cells and pictures of the chosen row.
 
 use std::collections::BTreeMap;
 
 use leptos::prelude::*;
+use nearfar::Pictures;
 
 use super::State;
 use crate::protocol::{Cells, DataSummary};
@@ -16,6 +17,8 @@ pub(crate) struct Names {
     known: RwSignal<BTreeMap<u32, String>>,
     /// The row whose cells came last.
     pub(crate) cells: RwSignal<Option<Cells>>,
+    /// Pictures of the chosen row and its neighbours, if rows are pictures, with the numbers of these rows.
+    pub(crate) pictures: RwSignal<Option<(Vec<u32>, Pictures)>>,
     /// The name that is looked for.
     pub(crate) sought: RwSignal<String>,
 }

@@ -13,6 +13,8 @@ pub(crate) struct TakeHome {
     /// Lines of code that use the run, and the program whose lines are shown; the first if it is empty.
     pub(crate) code: RwSignal<Vec<Code>>,
     pub(crate) program: RwSignal<String>,
+    /// The linear map takes the place of the head.
+    pub(crate) linear: RwSignal<bool>,
     /// Rows for the pieces that are made of rows.
     pub(crate) side: RwSignal<RowsOf>,
     /// Estimated bytes of each piece; `None` if there is no such piece.
@@ -24,6 +26,13 @@ pub(crate) struct TakeHome {
 }
 
 impl TakeHome {
+    /// Tells if there is a linear map.
+    pub(crate) fn has_linear(&self) -> bool {
+        let is_there =
+            |(piece, size): &(Piece, Option<u64>)| *piece == Piece::Linear && size.is_some();
+        self.sizes.read().iter().any(is_there)
+    }
+
     /// Tells if the dialog is open.
     pub(crate) fn is_open(&self) -> bool {
         self.open.get_untracked()

@@ -261,6 +261,7 @@ fn about_rows(data: &Dataset, command: Command) -> Option<Event> {
             })
         }
         Command::FindName { name, rows } => Some(Event::FoundName(data.row_named(&name, &rows))),
+        Command::FilesOfRows(files) => Some(Event::FoundFiles(data.rows_of_files(&files))),
         Command::NameBy(column) => {
             data.name_by(&column);
             None
@@ -306,7 +307,7 @@ fn summary(
         findings,
         columns,
         label_columns,
-        label_column: dataset.label_column.clone(),
+        label_column: dataset.labelled_by().cloned(),
         missing: dataset.missing,
         split_columns: dataset
             .columns

@@ -127,6 +127,16 @@ impl Core {
             predicted_ms: forecast.predicted_ms,
         }));
     }
+
+    /// Bytes that the triplets or pairs of a step take in a run with these settings; 0 if nothing was planned yet.
+    pub(super) fn step_bytes(&self, config: &TrainConfig) -> u64 {
+        let (Some(data), Some(empty)) = (&self.data, &self.empty) else {
+            return 0;
+        };
+        let room = empty.room(config.budget_bytes);
+        let plan = Trainer::plan(&room, data, config, &empty.rate);
+        plan.map_or(0, |forecast| of_step(&forecast.memory))
+    }
 }
 
 /// Bytes of what a step mines in a plan of a whole run.

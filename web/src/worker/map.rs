@@ -1,7 +1,7 @@
 //! The map of the data or the run, and its places by UMAP.
 
 use js_sys::{Float32Array, Uint8Array, Uint16Array, Uint32Array};
-use nearfar::{Error, Map, Result, Run, Umap};
+use nearfar::{Error, Map, Result, Run, Side, Umap};
 use wasm_bindgen::JsValue;
 use web_time::{Duration, Instant};
 
@@ -45,6 +45,19 @@ impl Core {
                 self.owes_map = false;
                 self.fail(&error);
             }
+        }
+    }
+
+    /// Sends the page a map of another side, between two slices of the run.
+    pub(super) async fn show_side(&mut self, side: Side) {
+        let Some(mut run) = self.run.take() else {
+            return;
+        };
+        run.show_side(side);
+        match self.say_map(&mut run).await {
+            // A map that was stopped comes with the next evaluation.
+            Ok(()) | Err(Error::Stopped) => self.run = Some(run),
+            Err(error) => self.fail(&error),
         }
     }
 

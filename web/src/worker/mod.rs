@@ -227,6 +227,7 @@ impl Core {
             | Command::Resume { .. }
             | Command::Reset
             | Command::Undo
+            | Command::ScoreFewer { .. }
             | Command::FindThreshold { .. }
             | Command::ThresholdAt(_)) => self.obey_about_the_run(command, files).await,
             Command::Anchor(asked) => self.look_at_anchor(&asked).await,
@@ -234,16 +235,14 @@ impl Core {
             Command::EvaluateAll => self.evaluating = self.run.is_some(),
             // The search or the reading was stopped by the flag already, and was answered.
             Command::StopThreshold | Command::StopReading | Command::StopChecking => {}
-            Command::ListPieces { side } => self.list_pieces(side).await,
-            Command::TakeHome { piece, side } => self.take_home(piece, side).await,
-            Command::ScoreFewer { queries } => {
-                self.run.iter_mut().for_each(|run| run.score_fewer(queries));
-            }
+            command @ (Command::ListPieces { .. }
+            | Command::TakeHome { .. }
+            | Command::FindRowsToCheck { .. }
+            | Command::CheckEveryRow
+            | Command::MeasureSizes) => self.obey_about_pieces(command).await,
+            Command::ShowSide(side) => self.show_side(side).await,
             Command::PlaceByUmap => self.placing = Some(Placing::Asked),
             Command::StopPlacing => self.placing = None,
-            Command::FindRowsToCheck { side } => self.find_rows_to_check(Some(side)).await,
-            Command::CheckEveryRow => self.find_rows_to_check(None).await,
-            Command::MeasureSizes => self.measure_sizes().await,
             Command::StopEvaluating => self.stop_evaluating(),
             command => self.obey_about_the_data(command, files).await,
         }
@@ -281,6 +280,9 @@ impl Core {
                 }
             }
             Command::Resume { steps } => self.go_on(steps),
+            Command::ScoreFewer { queries } => {
+                self.run.iter_mut().for_each(|run| run.score_fewer(queries));
+            }
             Command::Reset => {
                 self.evaluating = false;
                 self.placing = None;

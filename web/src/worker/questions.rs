@@ -81,17 +81,27 @@ impl Core {
         let Some(mut run) = self.run.take() else {
             return;
         };
-        match run.neighbours(row).await {
-            Ok(found) => {
+        match around(&mut run, row).await {
+            Ok(event) => {
                 self.run = Some(run);
-                if let Some(found) = found {
-                    self.say(&Event::Neighbours(Box::new(found)));
-                }
+                self.say(&event);
             }
             Err(Error::Stopped) => self.run = Some(run),
             Err(error) => self.fail(&error),
         }
     }
+}
+
+/// The rows nearest to a row, with the pictures of all.
+async fn around(run: &mut Run, row: u32) -> Result<Event> {
+    let Some(found) = run.neighbours(row).await? else {
+        return Ok(Event::Unseen(row));
+    };
+    let near = found.neighbours.iter().map(|near| near.row);
+    let rows: Vec<u32> = std::iter::once(row).chain(near).collect();
+    let pictures = run.pictures(&rows).await?;
+    let pictures = pictures.map(|pictures| (rows, pictures));
+    Ok(Event::Neighbours(Box::new(found), pictures))
 }
 
 /// An anchor of the last step, with the places and pictures of its rows.

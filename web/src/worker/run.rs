@@ -19,6 +19,20 @@ fn evaluated(run: &Run, evaluation: Evaluation) -> Event {
     }
 }
 
+/// Notice that a new run takes the place of this one, if that has steps.
+fn replaced(run: &Run) -> Option<String> {
+    let step = grouped(run.step());
+    let ending = match (run.is_finished(), run.is_settled()) {
+        _ if run.step() == 0 => return None,
+        (false, _) => ".",
+        (true, true) => ", as it was over.",
+        (true, false) => ", as it was over: to go on with it, open it there and raise Steps.",
+    };
+    Some(format!(
+        "A new run has begun. The one before is kept under Runs, at step {step}{ending}"
+    ))
+}
+
 impl Core {
     pub(super) fn is_running(&self) -> bool {
         self.run
@@ -37,6 +51,8 @@ impl Core {
             self.say(&Event::Said(text));
             return Ok(());
         }
+        // A step reads as one more of the run on the page, and this is the first of another.
+        let before = steps.and_then(|_| self.run.as_ref().and_then(replaced));
         self.end_run().await;
         config.check()?;
         let data = self.seeded(&config).await?;
@@ -46,6 +62,9 @@ impl Core {
         self.slots.begin(false);
         self.kept = (0, false);
         self.show(run, steps);
+        before
+            .into_iter()
+            .for_each(|text| self.say(&Event::Said(text)));
         Ok(())
     }
 
@@ -68,12 +87,14 @@ impl Core {
     /// Shows the page a run with its history so far, and goes on with it.
     pub(super) fn show(&mut self, mut run: Run, steps: Option<u64>) {
         let report = run.report();
+        let step_bytes = self.step_bytes(&report.config);
         self.say(&Event::Started {
             config: Box::new(report.config),
             data: run.data(),
             running: self.running(run.engine()),
             warnings: run.warnings().to_vec(),
             memory: run.memory(),
+            step_bytes,
         });
         if !report.history.is_empty() {
             self.say(&Event::Steps {

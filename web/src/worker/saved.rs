@@ -66,7 +66,7 @@ impl Core {
         let data = self.data.as_ref()?;
         Some(Origin {
             data: data.name.clone(),
-            labels: data.label_column.clone(),
+            labels: data.labelled_by().cloned(),
             missing: data.missing,
             columns: self.columns.clone(),
             ..Origin::default()

@@ -4,7 +4,7 @@ use js_sys::Uint8Array;
 use nearfar::{Error, Origin, Pictures, Piece, Result, RowsOf, RowsToCheck, Run, Taken, Working};
 
 use super::{Core, NO_RUN};
-use crate::protocol::{Event, LISTED};
+use crate::protocol::{Command, Event, LISTED};
 
 /// Parts of the rows, each of which a head did not train on, as every row is checked.
 const FOLDS: usize = 5;
@@ -13,14 +13,33 @@ const FOLDS: usize = 5;
 const MOST_ROWS: usize = 10_000;
 
 impl Core {
+    /// Executes the commands that make something of the run, or look for rows to check.
+    pub(super) async fn obey_about_pieces(&mut self, command: Command) {
+        match command {
+            Command::ListPieces { side, linear } => self.list_pieces(side, linear).await,
+            Command::TakeHome {
+                piece,
+                side,
+                linear,
+            } => self.take_home(piece, side, linear).await,
+            Command::FindRowsToCheck { side } => self.find_rows_to_check(Some(side)).await,
+            Command::CheckEveryRow => self.find_rows_to_check(None).await,
+            Command::MeasureSizes => self.measure_sizes().await,
+            _ => unreachable!("only what is about pieces comes here"),
+        }
+    }
+
     /// Tells the page the sizes of the pieces that can be exported, with the code that uses them, between two slices of the run.
-    pub(super) async fn list_pieces(&mut self, side: RowsOf) {
+    pub(super) async fn list_pieces(&mut self, side: RowsOf, linear: bool) {
         let (Some(mut run), Some(origin)) = (self.run.take(), self.origin()) else {
             return;
         };
         let sizes = async {
             let mut taken = Taken::of(&mut run).await?;
             taken.save_run(&run, &origin).await?;
+            if linear {
+                taken.take_linear();
+            }
             self.with_files(async |files| files.sizes(&taken, side).await)
                 .await
         };
@@ -97,12 +116,12 @@ impl Core {
     }
 
     /// Makes a piece of the run, and hands it to the page.
-    pub(super) async fn take_home(&mut self, piece: Piece, side: RowsOf) {
+    pub(super) async fn take_home(&mut self, piece: Piece, side: RowsOf, linear: bool) {
         let (Some(mut run), Some(origin)) = (self.run.take(), self.origin()) else {
             return self.say(&Event::NotTaken(NO_RUN.to_owned()));
         };
         let made = async {
-            let taken = taken(&mut run, &origin, piece, side).await?;
+            let taken = taken(&mut run, &origin, piece, side, linear).await?;
             self.with_files(async |files| files.make(&taken, piece).await)
                 .await
         };
@@ -130,8 +149,17 @@ impl Core {
 }
 
 /// Collects what a piece of a run is made of: the head, a checkpoint, embedded rows, their neighbours.
-async fn taken(run: &mut Run, origin: &Origin, piece: Piece, side: RowsOf) -> Result<Taken> {
+async fn taken(
+    run: &mut Run,
+    origin: &Origin,
+    piece: Piece,
+    side: RowsOf,
+    linear: bool,
+) -> Result<Taken> {
     let mut taken = Taken::of(run).await?;
+    if linear && piece.is_of_network() {
+        taken.take_linear();
+    }
     if matches!(piece, Piece::Zip | Piece::Checkpoint) {
         taken.save_run(run, origin).await?;
     }
@@ -155,7 +183,9 @@ async fn taken(run: &mut Run, origin: &Origin, piece: Piece, side: RowsOf) -> Re
 
 /// Finds the rows of a run whose neighbours speak against their label.
 async fn to_check(run: &mut Run, origin: &Origin, side: RowsOf) -> Result<RowsToCheck> {
-    let rows = taken(run, origin, Piece::RowsToCheck, side).await?.rows;
+    let rows = taken(run, origin, Piece::RowsToCheck, side, false)
+        .await?
+        .rows;
     let rows = rows.ok_or_else(|| Error::Data("there are no rows to look at".to_owned()))?;
     Ok(rows.to_check().unwrap_or_default())
 }
