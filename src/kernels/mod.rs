@@ -149,6 +149,8 @@ pub static ALL: &[&Kernel] = &[
     &triplet_margin::MINE_F16,
     &triplet_margin::FINISH_F16,
     &triplet_margin::FINISH_FEW_F16,
+    &triplet_margin::MINE_ROWS,
+    &triplet_margin::MINE_ROWS_F16,
     &triplet_margin::SHARE_WITH_REFERENCES,
     &triplets::VALID,
     &triplets::COUNT,
@@ -170,7 +172,7 @@ pub static ALL: &[&Kernel] = &[
 
 /// The kernels that a device uses: a software adapter takes [`tile::Shape::Strip`] for all work, and compiles slowly.
 fn usable_on(info: &DeviceInfo) -> impl Iterator<Item = &'static Kernel> + use<> {
-    let tiles = [
+    let of_hardware = [
         knn::TILE.name,
         ranks::TILE.name,
         similarities::TILE.name,
@@ -178,11 +180,12 @@ fn usable_on(info: &DeviceInfo) -> impl Iterator<Item = &'static Kernel> + use<>
         gemm::WEIGHT_GRADIENT_TILE.name,
         gemm::BACKWARD_TILE.name,
         embed::EMBED_AND_STORE_TILE.name,
+        triplet_margin::MINE_ROWS.name,
     ];
     let software = info.software;
     let is_used = move |kernel: &&Kernel| {
         let name = kernel.name.strip_suffix(OF_F16).unwrap_or(kernel.name);
-        !(software && tiles.contains(&name))
+        !(software && of_hardware.contains(&name))
     };
     ALL.iter().copied().filter(is_used)
 }
