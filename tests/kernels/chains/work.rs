@@ -646,6 +646,7 @@ impl Work<'_> {
         for (rows, k, shape) in [
             (rows, 10, Shape::Tile),
             (rows, 512, Shape::Tile),
+            (rows, 10, Shape::Quads),
             (rows, 512, Shape::Strip),
             (knn::FEW_QUERIES, 32, Shape::Tile),
         ] {
