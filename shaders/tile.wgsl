@@ -1,12 +1,14 @@
 // Similarities of the rows of a block to references, four at a time, passed to the pass whose text precedes this one.
 //
 //   s(row, r) = <anchors[row], references[r]>, a partial sum for every 32 components, both ascending: a long sum rounds
-//   less like this. Both shapes, and `similarity`, give equal bits.
+//   less like this. All shapes, and `similarity`, give equal bits.
 //
 // strip   one invocation per 8 rows and 4 references, no barrier     for adapters with slow barriers
 // tile    one workgroup per 64 rows and 128 references, 4 x 8 an invocation, through workgroup memory
+// quads   the same, 8 x 8 an invocation, for adapters with many registers: rows are turned round as they are brought in, so that a
+//         vec4 there has a component of four, and the next step's are on their way while this one is computed
 //
-// Workgroups of `tile` that follow each other take the same references with one stretch of rows after the other: references are
+// Workgroups of `tile` and of `quads` that follow each other take the same references with one stretch of rows after the other: references are
 // many more than a cache holds, the rows of a block are not. Strips go the other way round: llvmpipe gains nothing by this.
 //
 // References are stored as stored_f32.wgsl or stored_f16.wgsl says, which comes first of all.
@@ -23,6 +25,11 @@ const DEPTH = 4u;  // vec4s of every row that are in workgroup memory at once, h
 // so only x and y are checked against their bounds, and h if its loop is not unrolled.
 var<workgroup> tile_rows: array<array<array<vec4f, 16>, 4>, DEPTH>;                  // 4 KiB
 var<workgroup> tile_references: array<array<array<array<vec4f, 16>, 4>, 2>, DEPTH>;  // 8 KiB
+
+// In quads, [component][quad]: row and reference 4 q + o are the o-th of quad q. One quad more than there is, so that places that are
+// written at once lie apart.
+var<workgroup> quad_rows: array<array<vec4f, 17>, 4u * DEPTH>;        // 4,352 bytes
+var<workgroup> quad_references: array<array<vec4f, 33>, 4u * DEPTH>;  // 8,448 bytes
 
 /// acc + <a, b>, component by component.
 fn chain(a: vec4f, b: vec4f, acc: f32) -> f32 {
@@ -137,7 +144,7 @@ fn strip(
   take(row + 7u, four, s7);
 }
 
-// Not 8 x 8: sums and partial sums would be 128 registers, and too few workgroups would share a processor to hide the loads.
+// 4 x 8 and not 8 x 8, as in quads: sums and partial sums are 64 registers, so that several workgroups share a processor.
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn tile(
   @builtin(workgroup_id) group: vec3u,
@@ -238,4 +245,127 @@ fn tile(
   take(row + 32u, far, vec4f(s4.z, s5.z, s6.z, s7.z));
   take(row + 48u, near, vec4f(s0.w, s1.w, s2.w, s3.w));
   take(row + 48u, far, vec4f(s4.w, s5.w, s6.w, s7.w));
+}
+
+/// Four rows of the block side by side, as they lie in memory: the k-th vec4 of each.
+fn rows_at(starts: vec4u, k: u32) -> mat4x4f {
+  return mat4x4f(anchors[starts.x + k], anchors[starts.y + k], anchors[starts.z + k], anchors[starts.w + k]);
+}
+
+/// The same of four references.
+fn references_at(starts: vec4u, k: u32) -> mat4x4f {
+  return mat4x4f(
+    floats(references[starts.x + k]), floats(references[starts.y + k]),
+    floats(references[starts.z + k]), floats(references[starts.w + k]));
+}
+
+/// The next component's products of four rows with four references, each added to its sum: a vec4 of the sums is a row's.
+fn products(row: vec4f, reference: vec4f, sums: mat4x4f) -> mat4x4f {
+  return mat4x4f(
+    fma(row.xxxx, reference, sums[0]), fma(row.yyyy, reference, sums[1]),
+    fma(row.zzzz, reference, sums[2]), fma(row.wwww, reference, sums[3]));
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn quads(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let g = group.x + group.y * groups.x;
+  let stretches = (params.rows + 63u) / 64u;
+  let first_row = g % stretches * 64u;
+  let first = g / stretches * 128u;
+  if first >= params.references {
+    return;
+  }
+  // Every invocation brings in a vec4 of each of four references for each step of DEPTH, and every other one of four rows.
+  // Two invocations next to each other read 32 bytes on end, and eight write to places that lie apart.
+  let quad = lane / 2u % 32u;
+  let deep = lane % 2u + lane / 64u * 2u;
+  let brings_rows = quad < 16u;
+  let four = vec4u(0u, 1u, 2u, 3u);
+  let of_rows = vec4u(
+    row_start(first_row + 4u * quad), row_start(first_row + 4u * quad + 1u),
+    row_start(first_row + 4u * quad + 2u), row_start(first_row + 4u * quad + 3u));
+  let i = first + 4u * quad + four;
+  let of_references = vec4u(reference_start(i.x), reference_start(i.y), reference_start(i.z), reference_start(i.w));
+  // Its rows: quads y and y + 8; its references: quads x and x + 16. At once, 32 invocations read 8 quads of references and 4 of rows.
+  let x = lane % 8u + lane / 32u % 2u * 8u;
+  let y = lane / 8u % 4u + lane / 64u * 4u;
+  var s0 = mat4x4f();
+  var s1 = mat4x4f();
+  var s2 = mat4x4f();
+  var s3 = mat4x4f();
+  var p0 = mat4x4f();
+  var p1 = mat4x4f();
+  var p2 = mat4x4f();
+  var p3 = mat4x4f();
+  let last = params.stride - 1u;
+  var next_rows = mat4x4f();
+  if brings_rows {
+    next_rows = rows_at(of_rows, min(deep, last));
+  }
+  var next_references = references_at(of_references, min(deep, last));
+  for (var start = 0u; start < params.stride; start += DEPTH) {
+    workgroupBarrier();  // all are done with the last step
+    // Turned round: a vec4 has a component of all four.
+    if brings_rows {
+      let turned = transpose(next_rows);
+      quad_rows[4u * deep][quad] = turned[0];
+      quad_rows[4u * deep + 1u][quad] = turned[1];
+      quad_rows[4u * deep + 2u][quad] = turned[2];
+      quad_rows[4u * deep + 3u][quad] = turned[3];
+    }
+    let turned = transpose(next_references);
+    quad_references[4u * deep][quad] = turned[0];
+    quad_references[4u * deep + 1u][quad] = turned[1];
+    quad_references[4u * deep + 2u][quad] = turned[2];
+    quad_references[4u * deep + 3u][quad] = turned[3];
+    workgroupBarrier();  // this step is there
+    // The next one is on its way meanwhile; past the last nothing is read of it.
+    let k = min(start + DEPTH + deep, last);
+    if brings_rows {
+      next_rows = rows_at(of_rows, k);
+    }
+    next_references = references_at(of_references, k);
+    for (var h = 0u; h < DEPTH; h++) {
+      if start + h < params.stride {
+        for (var c = 4u * h; c < 4u * h + 4u; c++) {
+          let a = quad_rows[c][y];
+          let b = quad_rows[c][y + 8u];
+          let near = quad_references[c][x];
+          let far = quad_references[c][x + 16u];
+          p0 = products(a, near, p0);
+          p1 = products(a, far, p1);
+          p2 = products(b, near, p2);
+          p3 = products(b, far, p3);
+        }
+      }
+    }
+    if (start + DEPTH) % BLOCK == 0u || start + DEPTH >= params.stride {
+      s0 += p0;
+      s1 += p1;
+      s2 += p2;
+      s3 += p3;
+      p0 = mat4x4f();
+      p1 = mat4x4f();
+      p2 = mat4x4f();
+      p3 = mat4x4f();
+    }
+  }
+  let near = first + 4u * x + four;
+  let far = near + 64u;
+  for (var o = 0u; o < 4u; o++) {
+    let row = first_row + 4u * y + o;
+    take(row, near, s0[0]);
+    take(row, far, s1[0]);
+    take(row + 32u, near, s2[0]);
+    take(row + 32u, far, s3[0]);
+    // The next row comes first: no index that only the device knows.
+    s0 = mat4x4f(s0[1], s0[2], s0[3], s0[0]);
+    s1 = mat4x4f(s1[1], s1[2], s1[3], s1[0]);
+    s2 = mat4x4f(s2[1], s2[2], s2[3], s2[0]);
+    s3 = mat4x4f(s3[1], s3[2], s3[3], s3[0]);
+  }
 }

@@ -93,7 +93,7 @@ struct Common {
     /// Run on the GPU that has this in its name, as `nearfar devices` lists it
     #[arg(long, value_name = "NAME_PART")]
     adapter: Option<String>,
-    /// How a GPU cuts its work into workgroups, strip or tile: no result depends on it [default: the fastest, by timing]
+    /// How a GPU cuts its work into workgroups, strip, tile or quads: no result depends on it [default: the fastest, by timing]
     #[arg(long)]
     shape: Option<TileShape>,
     /// Wait for each kernel on the GPU, which is slower: an error then names the kernel that failed, and its buffers

@@ -32,11 +32,13 @@ pub enum TileShape {
     Strip,
     /// 64 rows and 128 references a workgroup, through workgroup memory.
     Tile,
+    /// The same with twice as many for an invocation, for many registers. Other kernels take it for [`TileShape::Tile`].
+    Quads,
 }
 
 impl TileShape {
     /// Every shape.
-    pub const ALL: [Self; 2] = [Self::Strip, Self::Tile];
+    pub const ALL: [Self; 3] = [Self::Strip, Self::Tile, Self::Quads];
 
     /// The shape that suits a device, whatever the number of rows: of the layers of a head, and of workgroups.
     pub fn of_device(info: &DeviceInfo) -> Self {
@@ -53,6 +55,7 @@ impl std::fmt::Display for TileShape {
         f.write_str(match self {
             Self::Strip => "strip",
             Self::Tile => "tile",
+            Self::Quads => "quads",
         })
     }
 }
@@ -64,7 +67,7 @@ impl std::str::FromStr for TileShape {
         let named = Self::ALL
             .into_iter()
             .find(|shape| shape.to_string() == text);
-        named.ok_or_else(|| format!("unknown shape {}: strip or tile", quoted(text)))
+        named.ok_or_else(|| format!("unknown shape {}: strip, tile or quads", quoted(text)))
     }
 }
 

@@ -196,7 +196,7 @@ fn params_of(layer: &Layer, rows: usize, x: Input<'_>) -> Params {
 fn groups(shape: Shape, kernel: &Kernel, tile: [usize; 2], high: usize, wide: usize) -> u64 {
     match shape {
         Shape::Strip => groups_for(kernel, high.div_ceil(4) * wide / 4),
-        Shape::Tile => (high.div_ceil(tile[0]) * wide.div_ceil(tile[1])) as u64,
+        Shape::Tile | Shape::Quads => (high.div_ceil(tile[0]) * wide.div_ceil(tile[1])) as u64,
     }
 }
 

@@ -74,6 +74,15 @@ pub static TILE: Kernel = Kernel {
     ..STRIP
 };
 
+/// Work is cut as in [`Shape::Quads`].
+pub static QUADS: Kernel = Kernel {
+    name: "knn.quads",
+    entry: "quads",
+    workgroup_size: tile::QUADS_SIZE,
+    workgroup_bytes: tile::QUADS_BYTES,
+    ..STRIP
+};
+
 /// First neighbour of a query of which one look found more survivors than there is room for: nearer than every reference, so that
 /// it stays. Such queries have to be searched again.
 const LOST: [u32; 2] = [3.0f32.to_bits(), 0];
@@ -109,7 +118,7 @@ fn is_of_few(search: &Search) -> bool {
 
 /// Tells if [`FEW`] serves these queries.
 fn is_one_pass(search: &Search, shape: Shape) -> bool {
-    shape == Shape::Tile && is_of_few(search)
+    shape != Shape::Strip && is_of_few(search)
 }
 
 /// Tells if a query of these lost neighbours, from the neighbours that were kept of each.
@@ -200,7 +209,7 @@ pub fn search(
                 let groups = references.div_ceil(VISIT);
                 gpu.dispatch(&FEW, &params, &buffers, groups as u64);
             } else {
-                let kernel = shape.choose(&STRIP, &TILE);
+                let kernel = shape.of_three([&STRIP, &TILE, &QUADS]);
                 let groups = shape.groups(search.rows, references);
                 gpu.dispatch(kernel, &params, &buffers, groups);
             }

@@ -71,6 +71,7 @@ pub static ALL: &[&Kernel] = &[
     &knn::CLEAR,
     &knn::STRIP,
     &knn::TILE,
+    &knn::QUADS,
     &knn::FEW,
     &knn::KEEP,
     &knn::KEEP_SERIAL,
@@ -129,6 +130,7 @@ pub static ALL: &[&Kernel] = &[
     &ranks::SORT_THRESHOLDS_FEW_F16,
     &ranks::STRIP,
     &ranks::TILE,
+    &ranks::QUADS,
     &row_loss::POOL,
     &row_loss::COUNT,
     &row_loss::REDUCE,
@@ -143,12 +145,16 @@ pub static ALL: &[&Kernel] = &[
     &similarities::TILE,
     &similarities::STRIP_F16,
     &similarities::TILE_F16,
+    &similarities::QUADS,
+    &similarities::QUADS_F16,
     &triplet_margin::MINE,
     &triplet_margin::FINISH,
     &triplet_margin::FINISH_FEW,
     &triplet_margin::MINE_F16,
     &triplet_margin::FINISH_F16,
     &triplet_margin::FINISH_FEW_F16,
+    &triplet_margin::MINE_ROWS,
+    &triplet_margin::MINE_ROWS_F16,
     &triplet_margin::SHARE_WITH_REFERENCES,
     &triplets::VALID,
     &triplets::COUNT,
@@ -168,9 +174,10 @@ pub static ALL: &[&Kernel] = &[
     &truncate::WIDEN,
 ];
 
-/// The kernels that a device uses: a software adapter takes [`tile::Shape::Strip`] for all work, and compiles slowly.
+/// The kernels that a device uses: a software adapter takes [`tile::Shape::Strip`] for all work, and compiles slowly. No device
+/// takes [`tile::Shape::Quads`] unless it was found to be faster.
 fn usable_on(info: &DeviceInfo) -> impl Iterator<Item = &'static Kernel> + use<> {
-    let tiles = [
+    let of_hardware = [
         knn::TILE.name,
         ranks::TILE.name,
         similarities::TILE.name,
@@ -178,11 +185,14 @@ fn usable_on(info: &DeviceInfo) -> impl Iterator<Item = &'static Kernel> + use<>
         gemm::WEIGHT_GRADIENT_TILE.name,
         gemm::BACKWARD_TILE.name,
         embed::EMBED_AND_STORE_TILE.name,
+        triplet_margin::MINE_ROWS.name,
     ];
+    let quads = [knn::QUADS.name, ranks::QUADS.name, similarities::QUADS.name];
     let software = info.software;
+    let in_quads = [info.shape, info.tuned].contains(&Some(TileShape::Quads));
     let is_used = move |kernel: &&Kernel| {
         let name = kernel.name.strip_suffix(OF_F16).unwrap_or(kernel.name);
-        !(software && tiles.contains(&name))
+        !(software && of_hardware.contains(&name)) && (in_quads || !quads.contains(&name))
     };
     ALL.iter().copied().filter(is_used)
 }
@@ -234,7 +244,7 @@ fn window_in(
     let least = references.div_ceil(windows).next_multiple_of(SEGMENT);
     match shape {
         TileShape::Strip => most,
-        TileShape::Tile => short.max(least).min(most),
+        TileShape::Tile | TileShape::Quads => short.max(least).min(most),
     }
 }
 

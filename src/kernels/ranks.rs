@@ -144,6 +144,15 @@ pub static TILE: Kernel = Kernel {
     ..STRIP
 };
 
+/// Work is cut as in [`Shape::Quads`].
+pub static QUADS: Kernel = Kernel {
+    name: "ranks.quads",
+    entry: "quads",
+    workgroup_size: tile::QUADS_SIZE,
+    workgroup_bytes: tile::QUADS_BYTES,
+    ..STRIP
+};
+
 /// Inputs of the pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
@@ -313,7 +322,7 @@ pub(super) fn sort_thresholds(
         let few = match gpu.shape() {
             Shape::Strip => FOUND_ALONE / FEW * similarity_steps(block.stride) <= MOST_STEPS,
             // Invocations are many, and each has to look at few references.
-            Shape::Tile => block.references <= SEGMENT,
+            Shape::Tile | Shape::Quads => block.references <= SEGMENT,
         };
         let kernel = if few && positives <= FEW {
             references.choose(&SORT_THRESHOLDS_FEW, &SORT_THRESHOLDS_FEW_F16)
@@ -489,7 +498,7 @@ pub fn gaps_within(
 ) {
     match commands {
         Commands::Gpu(gpu) => {
-            let kernel = shape.choose(&STRIP, &TILE);
+            let kernel = shape.of_three([&STRIP, &TILE, &QUADS]);
             let groups = shape.groups(block.rows, block.references);
             let params = params_of(block, labels);
             gpu.dispatch(kernel, &params, &buffers(inputs, scratch), groups);

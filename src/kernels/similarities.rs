@@ -35,6 +35,15 @@ pub static TILE: Kernel = Kernel {
     ..STRIP
 };
 
+/// Work is cut as in [`Shape::Quads`].
+pub static QUADS: Kernel = Kernel {
+    name: "similarities.quads",
+    entry: "quads",
+    workgroup_size: tile::QUADS_SIZE,
+    workgroup_bytes: tile::QUADS_BYTES,
+    ..STRIP
+};
+
 /// [`STRIP`] over rows in half precision.
 pub static STRIP_F16: Kernel = Kernel {
     name: "similarities.strip_f16",
@@ -47,6 +56,13 @@ pub static TILE_F16: Kernel = Kernel {
     name: "similarities.tile_f16",
     source: SOURCE_F16,
     ..TILE
+};
+
+/// [`QUADS`] over rows in half precision.
+pub static QUADS_F16: Kernel = Kernel {
+    name: "similarities.quads_f16",
+    source: SOURCE_F16,
+    ..QUADS
 };
 
 #[repr(C)]
@@ -92,8 +108,8 @@ pub fn similarities(
             };
             gpu.dispatch(
                 references.choose(
-                    shape.choose(&STRIP, &TILE),
-                    shape.choose(&STRIP_F16, &TILE_F16),
+                    shape.of_three([&STRIP, &TILE, &QUADS]),
+                    shape.of_three([&STRIP_F16, &TILE_F16, &QUADS_F16]),
                 ),
                 &params,
                 &[

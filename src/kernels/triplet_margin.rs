@@ -6,6 +6,7 @@ use super::ranks::{
     Block, FEW, Inputs, Params, SEGMENT, Scratch, buffers, similarity_steps, sort_thresholds,
     sorting_dispatches,
 };
+use super::tile::Shape;
 use super::{
     Kernel, MOST_ROUNDS, MOST_STEPS, READ, READ_WRITE, index, vec4s, wgsl::wgsl, workgroups_for,
 };
@@ -17,13 +18,29 @@ const SOURCE: &[&str] = wgsl!(
     "stored_f32.wgsl",
     "ranks.wgsl",
     "tile.wgsl",
+    "meeting.wgsl",
     "triplet_margin.wgsl"
 );
 const SOURCE_F16: &[&str] = wgsl!(
     "stored_f16.wgsl",
     "ranks.wgsl",
     "tile.wgsl",
+    "meeting.wgsl",
     "triplet_margin.wgsl"
+);
+const ROWS_SOURCE: &[&str] = wgsl!(
+    "stored_f32.wgsl",
+    "ranks.wgsl",
+    "tile.wgsl",
+    "meeting.wgsl",
+    "mine_rows.wgsl"
+);
+const ROWS_SOURCE_F16: &[&str] = wgsl!(
+    "stored_f16.wgsl",
+    "ranks.wgsl",
+    "tile.wgsl",
+    "meeting.wgsl",
+    "mine_rows.wgsl"
 );
 
 /// Stands for the word of the report if pairs are not counted. The shader's `NOWHERE`.
@@ -71,6 +88,29 @@ pub static FINISH_FEW: Kernel = Kernel {
     ..FINISH
 };
 
+/// One workgroup a row, with few references and positives.
+pub static MINE_ROWS: Kernel = Kernel {
+    name: "triplet_margin.mine_rows",
+    source: ROWS_SOURCE,
+    entry: "mine_rows",
+    bindings: &[
+        READ, READ, READ, READ, READ_WRITE, READ_WRITE, READ_WRITE, READ_WRITE,
+    ],
+    workgroup_size: FEW_LANES as u32,
+    // Thresholds as they were found, weights of a window of 2,048 references; totals and pairs.
+    workgroup_bytes: finish_bytes(FEW_LANES)
+        + (4 * 8 * FEW_LANES + 4 * 2048 + 40 + 8 * BINS) as u32,
+    any_size: false,
+    ..MINE
+};
+
+/// Invocations of a workgroup of [`MINE_ROWS`].
+const FEW_LANES: usize = 128;
+
+/// [`MINE_ROWS`] over rows in half precision.
+pub static MINE_ROWS_F16: Kernel =
+    MINE_ROWS.of_text("triplet_margin.mine_rows_f16", ROWS_SOURCE_F16);
+
 /// [`MINE`] over rows in half precision.
 pub static MINE_F16: Kernel = Kernel {
     name: "triplet_margin.mine_f16",
@@ -111,12 +151,45 @@ pub fn part_stride(stride: usize) -> usize {
     stride + 4
 }
 
+/// The most pairs of a row and a reference that [`MINE_ROWS`] serves, as each row's workgroup reads all references.
+const FEW_PAIRS: usize = 1 << 17;
+
+/// Tells if [`MINE_ROWS`] serves this block: on hardware, if no invocation has much to do. Software adapters lose by barriers that come
+/// before the work.
+fn is_of_few(shape: Shape, block: &Block, positives: usize) -> bool {
+    let Block {
+        rows, references, ..
+    } = *block;
+    let width = vec4s(block.stride) as usize + 1;
+    shape != Shape::Strip
+        && (1..=FEW_PAIRS).contains(&(rows * references))
+        && width <= FEW_LANES
+        && positives <= 4 * FEW_LANES
+        && steps_of_row(block, width, positives) <= MOST_ROUNDS
+}
+
+/// Steps of an invocation of [`MINE_ROWS`].
+fn steps_of_row(block: &Block, width: usize, positives: usize) -> usize {
+    let similarity = similarity_steps(block.stride);
+    let looks = block.references.div_ceil(FEW_LANES);
+    let halvings = positives
+        .checked_ilog2()
+        .map_or(0, |last| last as usize + 2);
+    let finding = looks + looks.min(positives) * similarity;
+    let ordering = positives / 2 + 1;
+    let meeting = looks * (similarity + 2 * halvings);
+    // A component of a segment is 32 steps of eight references; then segments are added, in windows of eight.
+    let segments = block.references.div_ceil(SEGMENT);
+    let summing = (segments.div_ceil(FEW_LANES / width) + segments.div_ceil(8)) * 32 + segments;
+    finding + ordering + meeting + summing + positives
+}
+
 /// Workgroups for every eight rows and every segment.
 fn groups(block: &Block) -> u64 {
     (block.rows.div_ceil(OWNERS) * block.references.div_ceil(SEGMENT)) as u64
 }
 
-/// Dispatches of [`mine`] and, with `share`, of [`share_with_references`].
+/// The most dispatches of [`mine`] and, with `share`, of [`share_with_references`].
 pub fn dispatches(block: &Block, positives: usize, share: bool) -> usize {
     let shares = block.rows.div_ceil(shared_rows(block.stride));
     let finishing = finish_windows(block, positives).count();
@@ -194,6 +267,13 @@ pub fn mine(
             };
             let ranking = buffers(inputs, scratch);
             let stored = inputs.references;
+            if is_of_few(gpu.shape(), block, positives) {
+                let [a, r, b, t, s, k] = ranking;
+                let mining = [a, r, b, t, s, k, gradient.binding(), report.binding()];
+                let kernel = stored.choose(&MINE_ROWS, &MINE_ROWS_F16);
+                gpu.dispatch(kernel, &params, &mining, block.rows as u64);
+                return;
+            }
             sort_thresholds(gpu, block, positives, &params, stored, &ranking);
             let [a, r, b, t, s, k] = ranking;
             let mining = [a, r, b, t, s, k, parts.binding(), report.binding()];

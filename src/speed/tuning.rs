@@ -204,12 +204,19 @@ mod tests {
 
     #[test]
     fn only_a_clear_margin_takes_another_shape_than_the_usual_one() {
-        let chosen = |usual, strip, tile| {
-            clearly_fastest(usual, &[(TileShape::Strip, strip), (TileShape::Tile, tile)])
+        let chosen = |usual, [strip, tile, quads]: [f64; 3]| {
+            let times = [
+                (TileShape::Strip, strip),
+                (TileShape::Tile, tile),
+                (TileShape::Quads, quads),
+            ];
+            clearly_fastest(usual, &times)
         };
-        assert_eq!(chosen(TileShape::Tile, 0.95, 1.0), TileShape::Tile);
-        assert_eq!(chosen(TileShape::Tile, 0.5, 1.0), TileShape::Strip);
-        assert_eq!(chosen(TileShape::Strip, 1.0, 0.95), TileShape::Strip);
-        assert_eq!(chosen(TileShape::Strip, 1.0, 0.5), TileShape::Tile);
+        let (strip, tile, quads) = (TileShape::Strip, TileShape::Tile, TileShape::Quads);
+        assert_eq!(chosen(tile, [0.95, 1.0, 0.92]), tile);
+        assert_eq!(chosen(tile, [0.5, 1.0, 1.0]), strip);
+        assert_eq!(chosen(tile, [0.8, 1.0, 0.7]), quads);
+        assert_eq!(chosen(strip, [1.0, 0.95, 0.95]), strip);
+        assert_eq!(chosen(strip, [1.0, 0.5, 0.6]), tile);
     }
 }

@@ -124,10 +124,10 @@ test("a hardware GPU is timed once for the shape of its tiles, and the browser k
     const page = await Page.open(context, site.url, { prepare });
     const [words, sentence] = await device(page);
     assert.match(words, /^Runs on your GPU \(.+\)\.$/);
-    const [, high] = / A search compares (64|8) rows with (?:128|1,024) others at a time: the faster of two ways on this GPU\.$/.exec(sentence) ?? [];
+    const [, high] = / A search compares (64|8) rows with (?:128|1,024) others at a time(?:, 64 pairs a lane)?: the fastest of three ways on this GPU\.$/.exec(sentence) ?? [];
     const kept = await page.page.evaluate(() => localStorage.getItem("nearfar.shape /nearfar/"));
-    const [, shape, gpu] = /^(tile|strip); (.+)$/.exec(kept);
-    assert.equal({ tile: "64", strip: "8" }[shape], high, sentence);
+    const [, shape, gpu] = /^(tile|strip|quads); (.+)$/.exec(kept);
+    assert.equal({ tile: "64", quads: "64", strip: "8" }[shape], high, sentence);
     return { page, kept, shape, gpu };
   };
   const { page, kept: timed, shape, gpu } = await visit();

@@ -107,7 +107,7 @@ fn pairs(neighbours: &[Vec<(u32, f64)>], k: usize) -> Vec<[u32; 2]> {
     padded.collect()
 }
 
-const CUTS: [Cut; 4] = [
+const CUTS: [Cut; 6] = [
     Cut {
         chunk: 100_000,
         look: Look::Growing,
@@ -127,6 +127,16 @@ const CUTS: [Cut; 4] = [
         chunk: 130,
         look: Look::One,
         shape: Shape::Strip,
+    },
+    Cut {
+        chunk: 100_000,
+        look: Look::One,
+        shape: Shape::Quads,
+    },
+    Cut {
+        chunk: 5000,
+        look: Look::Growing,
+        shape: Shape::Quads,
     },
 ];
 

@@ -28,6 +28,12 @@ enum Bound {
 /// Loops whose bound is not plain from their text: the function, the beginning of the line, and the reason for the bound.
 const BOUNDED: &[(&str, &str, Bound, &str)] = &[
     (
+        "add_window",
+        "for (var s",
+        Bound::Rounds(8),
+        "segments of a window of 2,048 references",
+    ),
+    (
         "choose",
         "for (var other",
         Bound::Rounds(1024),
@@ -62,6 +68,12 @@ const BOUNDED: &[(&str, &str, Bound, &str)] = &[
         "while at > 0u",
         Bound::Rounds(32),
         "neighbours that are kept, `MOST_SERIAL`",
+    ),
+    (
+        "mine_rows",
+        "for (var at = 0u; at < row.w",
+        Bound::Rounds(2),
+        "segments of 512 positives",
     ),
     (
         "product",

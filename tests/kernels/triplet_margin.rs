@@ -4,11 +4,11 @@ use nearfar::kernels::stored::Precision;
 use nearfar::kernels::triplet_margin::{
     Kind, MINE, Rule, TERMS, Total, mine, part_stride, share_with_references,
 };
-use nearfar::{Commands, DeviceVec, Distance, Engine, EngineKind, reference};
+use nearfar::{Commands, DeviceVec, Distance, Engine, EngineKind, TileShape, reference};
 
 use super::common::{
-    assert_close, engines, labels, open, output, random_rows, read, rng, stored, tied_unit_rows,
-    to_f64, vector,
+    assert_close, engines, gpu_in, labels, open, output, random_rows, read, rng, stored,
+    tied_unit_rows, to_f64, vector,
 };
 
 const KINDS: [Kind; 5] = [
@@ -37,6 +37,8 @@ struct Case {
     stride: usize,
     /// Precision of the references, whose values are exact in it.
     precision: Precision,
+    /// Positives that a row is said to have at least: with many of them no workgroup does all of a row.
+    most: usize,
 }
 
 struct Outcome {
@@ -146,7 +148,7 @@ fn run_between(
         mine(
             &mut commands,
             &block,
-            positives as usize,
+            case.most.max(positives as usize),
             rule,
             references,
             inputs,
@@ -282,6 +284,7 @@ fn memory_case(seed: u64, rows: usize, m: usize, classes: u32) -> Case {
         tags,
         stride: 64,
         precision: Precision::F32,
+        most: 0,
     }
 }
 
@@ -340,6 +343,63 @@ fn counts_and_gradients_equal_the_loops_on_references_in_half_precision() {
                     loss_margin: 0.25,
                 };
                 compare(&engine, &case, &rule, rows, false);
+            }
+        }
+    }
+}
+
+/// Rows whose numbers have no bits to spare, with these labels: sums of theirs depend on the order of their terms.
+fn random_case(seed: u64, rows: usize, m: usize, classes: u32, dim: usize) -> Case {
+    let mut case = memory_case(seed, rows, m, classes);
+    let values = to_f64(&random_rows(&mut rng(seed), m, dim));
+    let unit = reference::normalize(&values, dim);
+    case.references = unit.iter().map(|v| *v as f32).collect();
+    case.anchors = case.references[(m - rows) * dim..].to_vec();
+    case.stride = dim;
+    case
+}
+
+#[test]
+fn a_workgroup_that_does_all_of_a_row_changes_no_byte() {
+    let bits = |values: &[f32]| -> Vec<u32> { values.iter().map(|v| v.to_bits()).collect() };
+    let engine = gpu_in(TileShape::Tile, 256 << 20);
+    let sizes = [
+        (1, 1, 1, 4),
+        (5, 255, 3, 64),
+        (7, 256, 40, 64),
+        (9, 257, 3, 128),
+        (12, 3000, 300, 20),
+        (33, 1024, 12, 64),
+        (64, 1024, 100, 128),
+    ];
+    for (seed, (rows, m, classes, dim)) in sizes.into_iter().enumerate() {
+        let mut case = random_case(200 + seed as u64, rows, m, classes, dim);
+        let rules = KINDS.into_iter().zip(DISTANCES.into_iter().cycle());
+        for (kind, distance) in rules {
+            let rule = Rule {
+                distance,
+                kind,
+                miner_margin: 0.2,
+                loss_margin: 0.15,
+            };
+            for precision in [Precision::F32, Precision::F16] {
+                case.precision = precision;
+                let [alone, apart] = [0, 1 << 16].map(|most| {
+                    case.most = most;
+                    let before = engine.dispatches();
+                    let found = run(&engine, &case, &rule, rows, false);
+                    let [gradient, terms] = [&found.gradient, &found.terms].map(|v| bits(v));
+                    let counts = (found.totals, found.pairs, found.positives);
+                    (engine.dispatches() - before, (counts, gradient, terms))
+                });
+                let on = format!("{rule:?}, {rows} x {m} x {dim}, {precision:?}");
+                assert!(
+                    alone.0 == 1 && apart.0 > 1,
+                    "{on}: {}, {}",
+                    alone.0,
+                    apart.0
+                );
+                assert!(alone.1 == apart.1, "{on}");
             }
         }
     }
@@ -593,6 +653,7 @@ fn the_gradient_is_the_slope_of_the_loss_on_random_rows() {
         tags,
         stride: dim,
         precision: Precision::F32,
+        most: 0,
     };
     for engine in engines() {
         for distance in DISTANCES {

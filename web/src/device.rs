@@ -84,6 +84,7 @@ fn sentence(running: &Running) -> String {
     let shape = match device.tuned {
         Some(TileShape::Tile) => TILE,
         Some(TileShape::Strip) => STRIP,
+        Some(TileShape::Quads) => QUADS,
         None => "",
     };
     if device.software {
@@ -99,9 +100,11 @@ fn sentence(running: &Running) -> String {
 }
 
 const TILE: &str =
-    " A search compares 64 rows with 128 others at a time: the faster of two ways on this GPU.";
+    " A search compares 64 rows with 128 others at a time: the fastest of three ways on this GPU.";
 const STRIP: &str =
-    " A search compares 8 rows with 1,024 others at a time: the faster of two ways on this GPU.";
+    " A search compares 8 rows with 1,024 others at a time: the fastest of three ways on this GPU.";
+
+const QUADS: &str = " A search compares 64 rows with 128 others at a time, 64 pairs a lane: the fastest of three ways on this GPU.";
 
 /// GFLOP/s of a usual laptop's GPU, by its maker's figure.
 const LAPTOP_GFLOPS: f64 = 2000.0;

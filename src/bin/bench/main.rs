@@ -47,7 +47,7 @@ mod native {
         /// A part of the GPU adapter's name
         #[arg(long, global = true, value_name = "NAME_PART")]
         adapter: Option<String>,
-        /// How a GPU cuts its work into workgroups, strip or tile [default: the fastest, by timing]
+        /// How a GPU cuts its work into workgroups, strip, tile or quads [default: the fastest, by timing]
         #[arg(long, global = true)]
         shape: Option<TileShape>,
         /// Device memory, e.g. 512MiB

@@ -4,7 +4,7 @@ use nearfar::kernels::draw::{self, Drawing, Draws};
 use nearfar::kernels::gemm::{self, Input, Layer, OutputGradient};
 use nearfar::kernels::norm::{Norm, NormLayer};
 use nearfar::kernels::normalize::{self, Bank, Slots};
-use nearfar::kernels::ranks::{self, Inputs, LabelBits, NO_ID};
+use nearfar::kernels::ranks::{self, Block, Inputs, LabelBits, NO_ID};
 use nearfar::kernels::row_loss::{self, Centers, ExtraInput, Form, Multiplicity, RowCost};
 use nearfar::kernels::select::{self, Counted, Keep, Kept, Selection, Side};
 use nearfar::kernels::stored::{Precision, Stored, StoredRows};
@@ -268,20 +268,27 @@ impl Work<'_> {
         let (mut parts, mut gradient) = (self.buffer(), self.buffer());
         let mut report = self.buffer();
         let commands = &mut self.commands;
-        triplet_margin::mine(
-            commands,
-            &block,
-            positives,
-            &RULE,
-            references,
-            inputs,
-            &mut scratch,
-            &mut parts,
-            &mut gradient,
-            0,
-            Some(0),
-            &mut report,
-        );
+        // Of few pairs a workgroup does all of a row.
+        let many = Block {
+            rows: rows.max((1 << 18) / references),
+            ..block
+        };
+        for block in [block, many] {
+            triplet_margin::mine(
+                commands,
+                &block,
+                positives,
+                &RULE,
+                references,
+                inputs,
+                &mut scratch,
+                &mut parts,
+                &mut gradient,
+                0,
+                Some(0),
+                &mut report,
+            );
+        }
         if references == rows && precision == Precision::F32 {
             triplet_margin::share_with_references(
                 commands,
@@ -639,6 +646,7 @@ impl Work<'_> {
         for (rows, k, shape) in [
             (rows, 10, Shape::Tile),
             (rows, 512, Shape::Tile),
+            (rows, 10, Shape::Quads),
             (rows, 512, Shape::Strip),
             (knn::FEW_QUERIES, 32, Shape::Tile),
         ] {
