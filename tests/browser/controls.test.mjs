@@ -50,7 +50,7 @@ test("Step after the end of a run says that it begins another, and where the one
     await page.status(/^Done: 20 steps/);
     assert.match(await page.find("step").getAttribute("title"), /first step of a new run/);
     await page.click("step");
-    await page.says("notice", /^A new run has begun\. The one before is kept under Runs, at step 20, as it was over: to go on with it, open it there and raise Steps\.$/);
+    await page.says("notice", /^A new run has begun, as the one before was over\. That one is kept under Runs, at step 20: to go on with it, open it there and raise Steps\.$/);
     await page.status(/^Paused at step 1 /);
     // What it says holds.
     await page.click("view-runs");

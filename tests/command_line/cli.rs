@@ -1492,14 +1492,15 @@ fn interrupted_with_output(arguments: &[&str]) -> (std::time::Duration, String) 
     )
 }
 
-/// Checks the quickest of three interruptions: other tests use the processor as well.
+/// Checks that one of six interruptions is quick enough: other tests use the processor as well.
 #[cfg(unix)]
 fn stops_at_once(arguments: &[&str]) {
-    let quickest = (0..3).map(|_| interrupted(arguments)).min();
-    assert!(
-        quickest < Some(std::time::Duration::from_millis(300)),
-        "{arguments:?}: {quickest:?}"
-    );
+    let mut took = Vec::new();
+    let is_quick = |_| {
+        took.push(interrupted(arguments));
+        took.last() < Some(&std::time::Duration::from_millis(300))
+    };
+    assert!((0..6).any(is_quick), "{arguments:?}: {took:?}");
 }
 
 #[cfg(unix)]

@@ -21,15 +21,20 @@ fn evaluated(run: &Run, evaluation: Evaluation) -> Event {
 
 /// Notice that a new run takes the place of this one, if that has steps.
 fn replaced(run: &Run) -> Option<String> {
-    let step = grouped(run.step());
-    let ending = match (run.is_finished(), run.is_settled()) {
-        _ if run.step() == 0 => return None,
-        (false, _) => ".",
-        (true, true) => ", as it was over.",
-        (true, false) => ", as it was over: to go on with it, open it there and raise Steps.",
+    if run.step() == 0 {
+        return None;
+    }
+    let begun = match run.is_finished() {
+        true => "A new run has begun, as the one before was over. That one",
+        false => "A new run has begun. The one before",
+    };
+    let goes_on = match run.is_finished() && !run.is_settled() {
+        true => ": to go on with it, open it there and raise Steps",
+        false => "",
     };
     Some(format!(
-        "A new run has begun. The one before is kept under Runs, at step {step}{ending}"
+        "{begun} is kept under Runs, at step {}{goes_on}.",
+        grouped(run.step())
     ))
 }
 
