@@ -117,7 +117,11 @@ impl Session {
     /// Starts a run with the settings on the page, or resumes the one that is paused.
     pub(crate) fn run(&self) {
         match untrack(|| self.state.phase.get()) {
-            Phase::Paused => self.send(&Command::Resume { steps: None }, &[]),
+            Phase::Paused => {
+                // Who goes on has read it.
+                self.state.notice.set(None);
+                self.send(&Command::Resume { steps: None }, &[]);
+            }
             Phase::Dead if untrack(|| self.state.can_run()) => {
                 self.state.forgive();
                 self.run_next.set_value(true);
