@@ -101,7 +101,6 @@ pub static MINE_ROWS: Kernel = Kernel {
     workgroup_bytes: finish_bytes(FEW_LANES)
         + (4 * 8 * FEW_LANES + 4 * 2048 + 40 + 8 * BINS) as u32,
     any_size: false,
-    ..MINE
 };
 
 /// Invocations of a workgroup of [`MINE_ROWS`].
