@@ -25,6 +25,23 @@ function parts(file) {
   return found;
 }
 
+/**
+ * A function that takes the hashes out of the names by which a core and its script know each other's functions: wasm-bindgen tells crates
+ * apart by them, and 500 of them took 8 kB of the first load. Of equal names the later ones get a number.
+ */
+function withoutHashes() {
+  const plain = new Map(), seen = new Map();
+  const named = (hashed, name) => {
+    if (!plain.has(hashed)) {
+      const before = seen.get(name) ?? 0;
+      seen.set(name, before + 1);
+      plain.set(hashed, before ? `${name}$${before}` : name);
+    }
+    return plain.get(hashed);
+  };
+  return (text) => text.replaceAll(/\b((?:__wb|wasm_bindgen)\w*?)_h?[0-9a-f]{16}\b/g, named);
+}
+
 /** Writes a wasm of such parts, without what is not used. */
 function write(file, parts) {
   const kinds = ["type", "import", "global", "memory", "table", "data", "elem", "export", "start", "func"];
@@ -161,7 +178,10 @@ export async function ahead() {
 export async function splitOff(core) {
   const names = functionNames(readFileSync(core));
   strip(core);
-  const all = parts(core);
+  const script = scriptOf(core);
+  const unhashed = withoutHashes();
+  writeFileSync(script, unhashed(readFileSync(script, "utf8")));
+  const all = parts(core).map((part) => (/import|export/.test(part.kind) ? { ...part, text: unhashed(part.text) } : part));
   const imported = all.filter(({ kind, text }) => kind === "import" && text.includes(" (func ")).length;
   const needed = await called(core, all);
   const isLater = ({ kind, head, id }) =>
@@ -170,7 +190,6 @@ export async function splitOff(core) {
   const hash = createHash("sha256").update(readFileSync(core)).update(readFileSync(rest)).digest("hex");
   const own = path.basename(core).replace("_bg.wasm", "");
   const named = (text) => text.replaceAll(own, own.replace(/[^-]+$/, `1${hash.slice(0, 15)}`));
-  const script = scriptOf(core);
   const html = path.join(path.dirname(core), "index.html");
   writeFileSync(script, withMore(readFileSync(script, "utf8"), LOADER(named(path.basename(rest)))));
   writeFileSync(html, named(readFileSync(html, "utf8").replace(`${own}_bg.wasm`, `${own}_bg.wasm ./${own}_rest.wasm`)));

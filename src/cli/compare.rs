@@ -17,13 +17,14 @@ Examples:
   nearfar compare --data flowers.csv --labels species --grid memory_size=0,1024 --grid optimizer.lr=0.001,0.01
   nearfar compare --data sample:digits --recipes sup-con,proxy-anchor,arc-face --seeds 5
   nearfar compare --preset losses --set steps=1000 --json
-  nearfar compare --data flowers.csv --folds 5
+  nearfar compare --data flowers.csv --folds 5 --race
 
 Report of --json: `rows[]`, best first, with `name`, `kind` (raw, linear_map, head), `settings[]`, `standing` (leader, clear,
 within_noise, unjudged, dropped, failed, waiting), `precision_at_1`, `mean_average_precision_at_r`, `standard_deviation`,
 `seeds[].{seed, precision_at_1, mean_average_precision_at_r, elapsed_ms}`, `steps`, `peak_bytes`, `error`, and the intervals
-`behind` (the best row), `behind_head` (the best head, if no head leads), `over_raw`, `over_linear_map`, each `{difference, low, high}`; `test.{name, seed, metrics}`, `verdict`, `finished`,
-`runs` (done, all), `folds`, `queries`, `classes`, `new_classes`, `seeds[]`, `data`, `data_seed`, `elapsed_ms`, `peak_bytes`, `budget_bytes`,
+`behind` (the best row), `behind_head` (the best head, if no head leads), `over_raw`, `over_linear_map`, each `{difference, low, high}`,
+`queries` and `worse_than` (the best when a race excluded it); `test.{name, seed, metrics}`, `verdict`, `finished`,
+`runs` (done, all), `folds`, `folds_scored`, `queries`, `classes`, `new_classes`, `seeds[]`, `data`, `data_seed`, `elapsed_ms`, `peak_bytes`, `budget_bytes`,
 `engine`, `adapter`, `version`.";
 
 /// Compare settings: which loss, sampler, memory or any other setting is best, and whether that is more than chance
@@ -58,6 +59,9 @@ pub(super) struct Compare {
     /// times as long, and tells smaller differences from chance
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     folds: u64,
+    /// After each fold, train no further what is clearly worse than the best, and end once one is left; takes --folds
+    #[arg(long)]
+    race: bool,
     /// The first seed, which the data and its split follow too [default: 0]
     #[arg(long)]
     seed: Option<u64>,
@@ -119,6 +123,7 @@ impl Compare {
             sets,
             seeds: self.seeds,
             folds: self.folds,
+            race: self.race,
             seconds: None,
         })
     }
@@ -130,13 +135,18 @@ fn announce(contest: &Contest, forecast: &CompareForecast) {
         runs,
         steps,
         predicted_ms,
+        least_ms,
         peak_bytes,
         largest,
     } = forecast;
+    let [seconds, least] = [predicted_ms, least_ms].map(|ms| (ms / 1e3).max(1.0));
+    let ends = match contest.race() {
+        true => format!(", or {least:.0} s if the first fold decides"),
+        false => String::new(),
+    };
     note_line(format_args!(
-        "{} entries, {runs} runs, {steps} steps: about {:.0} s, and at most {} ({largest})",
+        "{} entries, {runs} runs, {steps} steps: about {seconds:.0} s{ends}, and at most {} ({largest})",
         contest.entries.len(),
-        (predicted_ms / 1e3).max(1.0),
         Bytes(*peak_bytes).rounded_up()
     ));
 }
@@ -169,6 +179,11 @@ pub(super) async fn follow(comparison: &mut Comparison, tasks: &progress::Tasks)
             CompareProgress::Halved { left, steps } => {
                 bar.say(&format!("the best {left} after {steps} steps go on"));
             }
+            CompareProgress::Fold { excluded, .. } if excluded.is_empty() => {}
+            CompareProgress::Fold { scored, excluded } => bar.say(&format!(
+                "after fold {scored} clearly worse, and trained no more: {}",
+                excluded.join(", ")
+            )),
             CompareProgress::Finished => break,
         }
         bar.set(match seconds {
@@ -218,6 +233,7 @@ fn line(row: &CompareRow) -> String {
     };
     let name = match (row.standing, &row.error) {
         (Standing::Dropped, _) => format!("{} (after {} steps)", row.name, row.steps),
+        _ if row.worse_than.is_some() => format!("{} (by {} rows)", row.name, row.queries),
         (_, Some(error)) => format!("{}: {error}", row.name),
         _ => row.name.clone(),
     };

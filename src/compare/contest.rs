@@ -58,6 +58,8 @@ pub struct CompareConfig {
     pub seeds: u64,
     /// Parts of all rows that are not tested, each of which is scored by heads that trained on the others; 0 scores the validation side.
     pub folds: u64,
+    /// Trains no further, after each fold, what is clearly worse than the best; takes folds, and two seeds to tell.
+    pub race: bool,
     /// Seconds that the comparison may take: it is then a search for the settings that do best within them and the budget. All recipes
     /// are tried if none is named, and the test side is not scored.
     pub seconds: Option<u64>,
@@ -72,6 +74,7 @@ impl Default for CompareConfig {
             sets: Vec::new(),
             seeds: 3,
             folds: 0,
+            race: false,
             seconds: None,
         }
     }
@@ -222,6 +225,8 @@ pub struct Contest {
     pub(super) rungs: Vec<Rung>,
     /// Number of folds; 0 if the validation side is scored.
     pub(super) folds: usize,
+    /// Clearly worse rows are not trained on the folds that follow.
+    pub(super) race: bool,
     /// The search that it is, if its time is limited.
     pub(super) search: Option<Search>,
 }
@@ -266,6 +271,7 @@ impl Contest {
         let mut contest = Self {
             rungs: Vec::new(),
             folds: folds(asked)?,
+            race: asked.race,
             base,
             entries,
             seeds,
@@ -288,6 +294,11 @@ impl Contest {
         Ok(contest)
     }
 
+    /// Tells if clearly worse entries are not trained on the folds that follow.
+    pub fn race(&self) -> bool {
+        self.race
+    }
+
     /// Tells if entries may differ in this setting: the settings that decide on the queries are the same for all.
     pub fn may_differ(key: &str) -> bool {
         !HELD.contains(&key)
@@ -302,6 +313,11 @@ impl Contest {
 
 /// Number of folds, 0 for none.
 fn folds(asked: &CompareConfig) -> Result<usize> {
+    if asked.race && asked.folds == 0 {
+        return Err(Error::Config(
+            "a race is judged after each fold: ask for folds, such as 5".to_owned(),
+        ));
+    }
     match (asked.folds, asked.seconds) {
         (0, _) | (2..=MOST_FOLDS, None) => Ok(asked.folds as usize),
         (folds, _) => Err(Error::Config(format!(

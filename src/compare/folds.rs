@@ -9,7 +9,7 @@ use web_time::Instant;
 use super::contest::Contest;
 use super::judge::Queries;
 use super::report::TestScore;
-use super::row::Scored;
+use super::row::{Row, Scored};
 use super::{CompareProgress, Comparison, RowKind, at_random};
 use crate::base::error::{Error, Result};
 use crate::base::order;
@@ -64,17 +64,10 @@ impl Contest {
 }
 
 impl Comparison {
-    /// Folds of a seed's runs in this rung.
-    pub(super) fn folds_of_rung(&self) -> usize {
-        match self.rung + 1 == self.contest.rungs.len() {
-            true => self.folds.len().max(1),
-            false => 1,
-        }
-    }
-
-    /// Seed of a pass.
+    /// Seed of a pass. On folds every run of a row has a seed of its own, counted from the first on, so that the runs of a row differ by
+    /// all that luck can do.
     pub(super) fn seed_of(&self, pass: usize) -> u64 {
-        self.contest.seeds[pass / self.folds_of_rung()]
+        self.contest.seeds[0].wrapping_add(pass as u64)
     }
 
     /// Scores raw features and the linear map.
@@ -84,7 +77,6 @@ impl Comparison {
         let mut trainer = self.trainer(base, true, Some(fold)).await?;
         let trained = self.dataset.labels_of(&trainer.sides().train);
         let trained = class_counts(&trained);
-        let is_last = fold + 1 >= self.folds.len();
         for (row, encoder) in [Encoder::Raw, Encoder::Linear].into_iter().enumerate() {
             let scored = trainer.score_each(encoder, Side::Validation).await?;
             let Some(scored) = scored else {
@@ -96,7 +88,7 @@ impl Comparison {
             let elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
             if self.rows[row].error.is_none() {
                 let found = Scored::new(&scored.metrics, &scored.queries, elapsed_ms);
-                self.rows[row].take(found, is_last);
+                self.rows[row].take_of_fold(found);
             }
             if encoder == Encoder::Raw {
                 let is_known = |query: &QueryScore| {
@@ -107,11 +99,16 @@ impl Comparison {
                 self.judged.queries.extend(scored.queries);
             }
         }
-        if is_last {
-            let Judged { queries, known } = std::mem::take(&mut self.judged);
-            self.queries = Queries::new(&queries, !known);
+        if fold == 0 {
+            self.count();
         }
         Ok(CompareProgress::Baselines)
+    }
+
+    /// Counts what was scored by the queries of one more fold.
+    pub(super) fn count(&mut self) {
+        self.rows.iter_mut().for_each(Row::count_fold);
+        self.queries = Queries::new(&self.judged.queries, !self.judged.known);
     }
 
     /// Scores the test side by the best row; of folds, after it was trained on the training side.

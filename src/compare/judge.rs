@@ -9,7 +9,8 @@
 //!   queries of a group or a class count as one. Else queries are, and their variance is doubled: two rows that are each other's
 //!   nearest are right or wrong together. The variance over single queries is that under no difference, with two more queries that
 //!   disagree (Bonett and Price 2012): a few that all say the same prove nothing. The variance over classes is never taken for less.
-//! - **Seeds.** A variance over three scores is poorly known. Each row has its own, or the mean of all rows' if that is larger.
+//! - **Seeds.** A variance over three scores is poorly known. Each row has its own, or the mean of all rows' if that is larger. By folds
+//!   each run has a seed of its own: the variance is that between the runs of a fold, averaged over the folds.
 //! - **Intervals** are Student's, with the degrees of freedom of Welch and Satterthwaite.
 //! - **Many rows.** The leader is chosen by the same queries, as the best of many. So all pairs of rows are judged, in both
 //!   directions, and together they err in 5 of 100 comparisons at most (Bonferroni).
@@ -108,6 +109,8 @@ impl Queries {
                 df: count - 1.0,
             });
         }
+        // Units are numbered as they come: those of the first queries are the first.
+        let units = &units[..differences.len()];
         let mut sums = vec![0.0; units.iter().max().map_or(0, |last| last + 1)];
         for (unit, difference) in units.iter().zip(differences) {
             sums[*unit] += difference - mean;
@@ -126,6 +129,8 @@ impl Queries {
 pub(super) struct Found {
     /// Hits by seed and query: the nearest reference has the query's class.
     pub(super) hits: Vec<Vec<bool>>,
+    /// Number of queries of each fold; none if there are no folds.
+    pub(super) folds: Vec<usize>,
     /// The result does not depend on the seed.
     pub(super) fixed: bool,
 }
@@ -152,11 +157,66 @@ impl Found {
         (scores.len() > 1).then(|| squares / (scores.len() - 1) as f64)
     }
 
+    /// Number of queries.
+    pub(super) fn len(&self) -> usize {
+        self.hits.first().map_or(0, Vec::len)
+    }
+
+    /// The results of the first queries alone.
+    fn first(&self, queries: usize) -> Self {
+        Self {
+            hits: self
+                .hits
+                .iter()
+                .map(|hits| hits[..queries].to_vec())
+                .collect(),
+            folds: {
+                let mut end = 0;
+                let is_within = |fold: &&usize| {
+                    end += **fold;
+                    end <= queries
+                };
+                self.folds.iter().take_while(is_within).copied().collect()
+            },
+            fixed: self.fixed,
+        }
+    }
+
+    /// Number of folds, at least one.
+    fn fold_count(&self) -> f64 {
+        self.folds.len().max(1) as f64
+    }
+
+    /// Variance of the scores of single runs on a fold: that between seeds, averaged over the folds.
+    fn run_variance(&self) -> Option<Part> {
+        let whole = [self.len()];
+        let folds = if self.folds.is_empty() {
+            &whole[..]
+        } else {
+            &self.folds
+        };
+        let seeds = self.hits.len() as f64;
+        let (mut begin, mut sum) = (0, 0.0);
+        for fold in folds {
+            let scores = self.hits.iter().map(|hits| {
+                let hits = &hits[begin..begin + fold];
+                hits.iter().filter(|hit| **hit).count() as f64 / *fold as f64
+            });
+            let mean = scores.clone().sum::<f64>() / seeds;
+            sum += scores.map(|score| (score - mean).powi(2)).sum::<f64>();
+            begin += fold;
+        }
+        let df = (seeds - 1.0) * folds.len() as f64;
+        (df > 0.0).then(|| Part {
+            variance: sum / df,
+            df,
+        })
+    }
+
     /// Part of the seeds that are right, by query.
     fn queries(&self) -> impl Iterator<Item = f64> {
         let seeds = self.hits.len() as f64;
-        let queries = self.hits.first().map_or(0, Vec::len);
-        (0..queries).map(move |query| {
+        (0..self.len()).map(move |query| {
             let right = self.hits.iter().filter(|hits| hits[query]).count();
             right as f64 / seeds
         })
@@ -174,25 +234,26 @@ struct Part {
 #[derive(Debug)]
 pub(super) struct Judge<'a> {
     queries: &'a Queries,
-    /// Mean over rows of the variance over seeds; `None` if no row has two seeds.
+    /// Mean over rows of the variance over the runs of a fold; `None` if no row has two seeds.
     seeds: Option<Part>,
     /// The most comparisons, as a part of all, in which a pair of rows, in one direction, may be called clear wrongly.
     error: f64,
 }
 
 impl<'a> Judge<'a> {
-    /// `found` has the results of the rows that were scored, of `rows` rows that the best is chosen from.
+    /// `found` has the results of the rows that were scored, of `rows` rows that the best is chosen from. Of the comparisons that
+    /// may err this look at the results has the part `share`.
     pub(super) fn new<'b>(
         queries: &'a Queries,
         found: impl Iterator<Item = &'b Found>,
         rows: usize,
+        share: f64,
     ) -> Self {
         let (mut squares, mut df) = (0.0, 0.0);
         for found in found.filter(|found| !found.fixed) {
-            if let Some(variance) = found.variance() {
-                let own = (found.hits.len() - 1) as f64;
-                squares += own * variance;
-                df += own;
+            if let Some(own) = found.run_variance() {
+                squares += own.df * own.variance;
+                df += own.df;
             }
         }
         Self {
@@ -201,12 +262,15 @@ impl<'a> Judge<'a> {
                 variance: squares / df,
                 df,
             }),
-            error: ERROR / (rows * rows.saturating_sub(1)).max(1) as f64,
+            error: share * ERROR / (rows * rows.saturating_sub(1)).max(1) as f64,
         }
     }
 
-    /// Interval of the difference of `a` and `b`; `None` if a row has one seed, or if all queries are of one class that is new.
+    /// Interval of the difference of `a` and `b`, over the queries that both answered; `None` if a row has one seed, or if all queries
+    /// are of one class that is new.
     pub(super) fn interval(&self, a: &Found, b: &Found) -> Option<Interval> {
+        let queries = a.len().min(b.len());
+        let (a, b) = (&a.first(queries), &b.first(queries));
         let difference = a.score()? - b.score()?;
         let differences: Vec<f64> = a.queries().zip(b.queries()).map(|(a, b)| a - b).collect();
         let parts = [
@@ -235,17 +299,15 @@ impl<'a> Judge<'a> {
                 df: 1.0,
             });
         }
-        let seeds = found.hits.len() as f64;
-        let (own, all) = (found.variance()?, self.seeds?);
-        let part = match own > all.variance {
-            true => Part {
-                variance: own,
-                df: seeds - 1.0,
-            },
-            false => all,
+        let runs = found.hits.len() as f64 * found.fold_count();
+        let (own, all) = (found.run_variance()?, self.seeds?);
+        let part = if own.variance > all.variance {
+            own
+        } else {
+            all
         };
         Some(Part {
-            variance: part.variance / seeds,
+            variance: part.variance / runs,
             ..part
         })
     }
@@ -255,6 +317,7 @@ impl<'a> Judge<'a> {
 mod tests {
     use super::*;
     use crate::base::rng::{self, Rng};
+    use crate::compare::race;
 
     use rand::RngExt as _;
 
@@ -279,6 +342,8 @@ mod tests {
         restless: f64,
         /// Number of rows, the last ones, that do not depend on the seed.
         fixed: usize,
+        /// Number of folds; on each a row has other seeds.
+        folds: usize,
     }
 
     const WORLD: World = World {
@@ -294,6 +359,7 @@ mod tests {
         seed: 0.1,
         restless: 1.0,
         fixed: 2,
+        folds: 1,
     };
 
     impl World {
@@ -328,15 +394,22 @@ mod tests {
                 };
                 let mean = self.mean + if row == 1 { self.better } else { 0.0 };
                 let seeds = if fixed { 1 } else { self.seeds };
+                let folds = vec![count / self.folds; self.folds];
                 let hits = (0..seeds).map(|_| {
-                    let seed = normal(rng, self.seed * restless);
-                    let of_seed = field(rng, self.seed, 0.0);
-                    let odds = (0..count).map(|q| mean + seed + shared[q] + own[q] + of_seed[q]);
-                    let hit = |odds: f64| rng.random::<f64>() < 1.0 / (1.0 + libm::exp(-odds));
-                    odds.map(hit).collect()
+                    let mut hits = Vec::with_capacity(count);
+                    for fold in &folds {
+                        let seed = normal(rng, self.seed * restless);
+                        let of_seed = field(rng, self.seed, 0.0);
+                        let queries = hits.len()..hits.len() + fold;
+                        let odds = queries.map(|q| mean + seed + shared[q] + own[q] + of_seed[q]);
+                        let hit = |odds: f64| rng.random::<f64>() < 1.0 / (1.0 + libm::exp(-odds));
+                        hits.extend(odds.map(hit));
+                    }
+                    hits
                 });
                 Found {
                     hits: hits.collect(),
+                    folds,
                     fixed,
                 }
             };
@@ -347,7 +420,7 @@ mod tests {
         /// The leader, and the number of rows that are clearly behind it.
         fn compare(&self, rng: &mut Rng) -> (usize, usize) {
             let (queries, found) = self.draw(rng);
-            let judge = Judge::new(&queries, found.iter(), found.len());
+            let judge = Judge::new(&queries, found.iter(), found.len(), 1.0);
             let score = |row: &usize| found[*row].score().expect("was scored");
             let leader = (0..found.len()).max_by(|a, b| score(a).total_cmp(&score(b)));
             let leader = leader.expect("there are rows");
@@ -356,6 +429,32 @@ mod tests {
                 behind.expect("several seeds").is_clear()
             });
             (leader, clear.count())
+        }
+
+        /// A race by five folds: number of rows that are excluded, and of folds until one row is left, or all.
+        fn race(&self, rng: &mut Rng) -> (usize, usize) {
+            let (queries, found) = self.draw(rng);
+            let score = |found: &Found| found.score().expect("was scored");
+            let mut open: Vec<usize> = (0..self.rows).collect();
+            for fold in 1..=self.folds {
+                let of_fold = |found: &Found| found.first(fold * queries.len() / self.folds);
+                let found: Vec<Found> = found.iter().map(of_fold).collect();
+                let of_open = open.iter().map(|row| &found[*row]);
+                let judge = Judge::new(&queries, of_open, self.rows, race::share(fold, self.folds));
+                let best = open
+                    .iter()
+                    .copied()
+                    .max_by(|a, b| score(&found[*a]).total_cmp(&score(&found[*b])));
+                let best = best.expect("one is open");
+                open.retain(|row| {
+                    let behind = judge.interval(&found[best], &found[*row]);
+                    *row == best || !behind.expect("several seeds").is_clear()
+                });
+                if open.len() == 1 {
+                    return (self.rows - 1, fold);
+                }
+            }
+            (self.rows - open.len(), self.folds)
         }
 
         /// Over `trials` comparisons: the part in which any row is called clear, and the part in which the second is called the
@@ -425,6 +524,15 @@ mod tests {
                 },
             ),
             ("nearly all right", World { mean: 5.0, ..WORLD }),
+            (
+                "folds, of which one row depends on its seeds far more",
+                World {
+                    seeds: 2,
+                    folds: 5,
+                    restless: 5.0,
+                    ..WORLD
+                },
+            ),
             ("many rows", World { rows: 19, ..WORLD }),
         ] {
             let (clear, _) = world.rates(TRIALS);
@@ -461,10 +569,46 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_race_excludes_hardly_any_of_equal_rows_and_ends_sooner_where_one_is_better() {
+        // Rows of every class in every fold, as they are dealt, and two seeds, as the page has.
+        let world = World {
+            new_classes: false,
+            classes: 1,
+            of_a_class: 1600,
+            seeds: 2,
+            folds: 5,
+            class: 0.0,
+            ..WORLD
+        };
+        let mut rng = rng::stream(0, "race");
+        let races = |world: World, rng: &mut Rng| -> Vec<(usize, usize)> {
+            (0..TRIALS).map(|_| world.race(rng)).collect()
+        };
+        let equal = races(world, &mut rng);
+        let excluded = equal.iter().filter(|(rows, _)| *rows > 0).count();
+        println!("equal rows: some excluded in {excluded} of {TRIALS}");
+        assert!(excluded * 20 <= TRIALS, "{excluded} of {TRIALS}");
+        let better = World {
+            better: 1.5,
+            ..world
+        };
+        let better = races(better, &mut rng);
+        let decided = better.iter().filter(|(rows, _)| *rows == 6).count();
+        let folds: usize = better.iter().map(|(_, folds)| folds).sum();
+        let folds = folds as f64 / TRIALS as f64;
+        println!(
+            "one is better: decided in {decided} of {TRIALS}, after {folds} folds on the average"
+        );
+        assert!(decided * 10 >= 9 * TRIALS, "{decided} of {TRIALS}");
+        assert!(folds < 4.0, "{folds} folds");
+    }
+
     fn of(hits: &[&[u8]]) -> Found {
         let seed = |seed: &&[u8]| seed.iter().map(|hit| *hit > 0).collect();
         Found {
             hits: hits.iter().map(seed).collect(),
+            folds: Vec::new(),
             fixed: false,
         }
     }
@@ -484,7 +628,7 @@ mod tests {
         let (a, b) = (of(&[&[1, 1], &[1, 1]]), of(&[&[0, 1], &[0, 0]]));
         let judged = |classes: &[u32], new, a: &Found, b: &Found| {
             let queries = queries(classes, new);
-            Judge::new(&queries, [a, b].into_iter(), 2).interval(a, b)
+            Judge::new(&queries, [a, b].into_iter(), 2, 1.0).interval(a, b)
         };
         assert!(judged(&[0, 1], true, &a, &b).is_some());
         assert_eq!(judged(&[0, 0], true, &a, &b), None);
@@ -499,11 +643,12 @@ mod tests {
             let (a, b) = (vec![true; count], vec![false; count]);
             let found = |hits: Vec<bool>| Found {
                 hits: vec![hits; 3],
+                folds: Vec::new(),
                 fixed: false,
             };
             let (a, b) = (found(a), found(b));
             let queries = queries(&classes, true);
-            let judge = Judge::new(&queries, [&a, &b].into_iter(), 2);
+            let judge = Judge::new(&queries, [&a, &b].into_iter(), 2, 1.0);
             judge.interval(&a, &b).expect("three seeds").is_clear()
         };
         assert_eq!((clear(4), clear(12)), (false, true));

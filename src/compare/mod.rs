@@ -11,6 +11,7 @@ mod contest;
 mod fit;
 mod folds;
 mod judge;
+mod race;
 mod report;
 mod row;
 mod rungs;
@@ -45,12 +46,14 @@ use timed::Timed;
 /// Forecast of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CompareForecast {
-    /// Number of runs, those of the rungs included.
+    /// Number of runs, those of the rungs included; an upper bound in a race.
     pub runs: u64,
-    /// Steps of all runs; an upper bound if entries are halved and differ in steps.
+    /// Steps of all runs; an upper bound if entries are halved and differ in steps, and in a race.
     pub steps: u64,
-    /// Predicted time, in milliseconds; an upper bound if entries are halved.
+    /// Predicted time, in milliseconds; an upper bound if entries are halved, and in a race.
     pub predicted_ms: f64,
+    /// Predicted time of a race that is decided by its first fold, in milliseconds; without folds that of the whole.
+    pub least_ms: f64,
     /// Device memory of the largest entry, in bytes: they run one after the other.
     pub peak_bytes: u64,
     /// Name of the largest entry.
@@ -82,6 +85,13 @@ pub enum CompareProgress {
         /// Steps after which they were judged; the most, if entries differ.
         steps: u64,
     },
+    /// A fold is scored, and counts.
+    Fold {
+        /// Number of folds that are scored.
+        scored: usize,
+        /// Rows that a race goes on without.
+        excluded: Vec<String>,
+    },
     /// The test side was scored for the best row: the comparison is over.
     Finished,
 }
@@ -90,7 +100,7 @@ pub enum CompareProgress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Job {
     Baselines(usize),
-    /// A run of the row: the fold of this number with the first seed, then all folds with the second ..
+    /// A run of the row: the first fold with every seed in turn, then the second ..
     Run {
         row: usize,
         pass: usize,
@@ -98,6 +108,8 @@ enum Job {
     },
     /// Drops the worse half.
     Halve,
+    /// Counts the results of a fold.
+    Count,
     Test,
 }
 
@@ -120,6 +132,8 @@ pub struct Comparison {
     /// The queries that the baselines answered so far.
     judged: Judged,
     queries: Queries,
+    /// Number of folds whose results count.
+    folds_scored: usize,
     jobs: VecDeque<Job>,
     training: Option<Training>,
     /// Number of rungs that are over.
@@ -169,24 +183,28 @@ impl Contest {
             runs: 0,
             steps: 0,
             predicted_ms: times as f64 * baselines.predicted_ms + tested_ms,
+            least_ms: baselines.predicted_ms + tested_ms,
             peak_bytes,
             largest: largest.to_owned(),
         };
         for (at, (rung, mut costs)) in self.rungs.iter().zip(costs).enumerate() {
             let Rung { entries, seeds, .. } = *rung;
             let is_last = at + 1 == self.rungs.len();
-            let seeds = seeds * if is_last { times } else { 1 };
+            let passes = seeds * if is_last { times } else { 1 };
             // The entries that will go on are unknown: the slowest are assumed.
             order::sort_by(&mut costs, |a, b| b.0.total_cmp(&a.0));
             costs.truncate(entries);
-            forecast.predicted_ms += seeds as f64 * costs.iter().map(|(ms, _)| ms).sum::<f64>();
-            order::sort_by_key(&mut costs, |(_, steps)| std::cmp::Reverse(*steps));
-            forecast.steps += seeds as u64 * costs.iter().map(|(_, steps)| steps).sum::<u64>();
-            forecast.runs += (seeds * entries) as u64;
+            let pass_ms: f64 = costs.iter().map(|(ms, _)| ms).sum();
+            let mut tested_ms = 0.0;
             if is_last && !folds.is_empty() {
                 // The best trains once more, to be tested.
-                forecast.predicted_ms += costs.iter().map(|(ms, _)| *ms).fold(0.0, f64::max);
+                tested_ms = costs.iter().map(|(ms, _)| *ms).fold(0.0, f64::max);
             }
+            forecast.predicted_ms += passes as f64 * pass_ms + tested_ms;
+            forecast.least_ms += seeds as f64 * pass_ms + tested_ms;
+            order::sort_by_key(&mut costs, |(_, steps)| std::cmp::Reverse(*steps));
+            forecast.steps += passes as u64 * costs.iter().map(|(_, steps)| steps).sum::<u64>();
+            forecast.runs += (passes * entries) as u64;
         }
         if let Some(search) = &self.search {
             forecast.predicted_ms = forecast.predicted_ms.min(search.limit_ms);
@@ -213,10 +231,11 @@ impl Comparison {
             engine,
             dataset,
             rows,
-            jobs: (0..folds.len().max(1)).map(Job::Baselines).collect(),
+            jobs: VecDeque::from([Job::Baselines(0)]),
             folds,
             judged: Judged::default(),
             queries: Queries::default(),
+            folds_scored: 0,
             training: None,
             rung: 0,
             runs: [0, forecast.runs],
@@ -260,6 +279,7 @@ impl Comparison {
         let progress = match job {
             Job::Baselines(fold) => self.score_baselines(fold).await?,
             Job::Halve => self.halve(),
+            Job::Count => self.count_fold(),
             Job::Test if self.contest.search.is_some() => {
                 self.end_search();
                 CompareProgress::Finished
@@ -273,8 +293,8 @@ impl Comparison {
                 progress
             }
         };
-        // Halving has replaced the jobs.
-        if job != Job::Halve {
+        // These have replaced the jobs.
+        if !matches!(job, Job::Halve | Job::Count) {
             self.jobs.pop_front();
         }
         let was_pilot = self.end_pilot(job, &progress);
@@ -293,7 +313,12 @@ impl Comparison {
         let Rung { seeds, share, .. } = self.contest.rungs[self.rung];
         let is_last = self.rung + 1 == self.contest.rungs.len();
         // Before the last rung one fold has to do.
-        for pass in 0..seeds * self.folds_of_rung() {
+        let folds = if is_last { self.folds.len() } else { 0 };
+        for pass in 0..seeds * folds.max(1) {
+            let (fold, is_first) = (pass / seeds, pass % seeds == 0);
+            if fold > 0 && is_first {
+                self.jobs.push_back(Job::Baselines(fold));
+            }
             for (row, of_row) in self.rows.iter_mut().enumerate() {
                 let goes_on = of_row.goes_on();
                 if let Some(config) = of_row.config.as_ref().filter(|_| goes_on) {
@@ -302,9 +327,22 @@ impl Comparison {
                     self.jobs.push_back(Job::Run { row, pass, steps });
                 }
             }
+            if folds > 0 && (pass + 1) % seeds == 0 {
+                self.jobs.push_back(Job::Count);
+            }
         }
         self.jobs
             .push_back(if is_last { Job::Test } else { Job::Halve });
+    }
+
+    /// Seeds of each entry in this rung.
+    fn seeds_of_rung(&self) -> usize {
+        self.contest.rungs[self.rung].seeds.max(1)
+    }
+
+    /// Tells if the runs of this rung are on folds, which count when all rows are scored by them.
+    fn is_folded(&self) -> bool {
+        !self.folds.is_empty() && self.rung + 1 == self.contest.rungs.len()
     }
 
     /// A trainer for the next job, on a fold if there are any; the memory of the one before was freed.
@@ -331,7 +369,7 @@ impl Comparison {
     async fn start(&mut self, row: usize, pass: usize, steps: u64) -> Result<CompareProgress> {
         let started = Instant::now();
         let mut config = with_steps(&self.contest.entries[row - 2].config, steps);
-        let fold = pass % self.folds_of_rung();
+        let fold = pass / self.seeds_of_rung();
         config.seed = self.seed_of(pass);
         let trainer = match self.trainer(config, false, Some(fold)).await {
             // What one candidate of a search cannot do, such as starting from a linear map, others can.
@@ -380,8 +418,11 @@ impl Comparison {
                     _ => None,
                 };
                 let elapsed_ms = training.elapsed_ms + started.elapsed().as_secs_f64() * 1e3;
-                let is_last = (pass + 1).is_multiple_of(self.folds_of_rung());
-                self.rows[row].take(Scored::new(&metrics, &queries, elapsed_ms), is_last);
+                let scored = Scored::new(&metrics, &queries, elapsed_ms);
+                match self.is_folded() {
+                    true => self.rows[row].take_of_fold(scored),
+                    false => self.rows[row].take(scored),
+                }
                 self.rows[row].head = weights.or(self.rows[row].head.take());
             }
             Err(error @ Error::NotFinite { .. }) => {
@@ -428,9 +469,13 @@ impl Comparison {
     /// Drops a row that broke off; returns the number of steps that it does not take.
     fn give_up(&mut self, row: usize, error: &Error) -> u64 {
         self.rows[row].fail(error.to_string());
+        self.skip_runs(row)
+    }
+
+    /// Drops the runs of a row but the one that is the first job; returns the number of steps that it does not take.
+    fn skip_runs(&mut self, row: usize) -> u64 {
         let mut skipped = 0;
         let runs = &mut self.runs;
-        // The first job is the one that broke off.
         let mut first = true;
         self.jobs.retain(|job| match job {
             Job::Run { row: of, steps, .. } if *of == row && !std::mem::take(&mut first) => {
@@ -525,6 +570,7 @@ impl Comparison {
             data_seed: self.contest.base.data_seed(),
             seeds: self.seeds().to_vec(),
             folds: self.folds.len() as u64,
+            folds_scored: self.folds_scored as u64,
             queries: self.queries.len() as u64,
             classes: self.queries.classes() as u64,
             new_classes: self.queries.are_new(),
@@ -539,7 +585,13 @@ impl Comparison {
                 .as_ref()
                 .map(|search| search.limit_ms / 1e3),
             cut: self.timed.cut.clone(),
-            rows: row::ranked(&self.rows, &self.order(), &self.queries, self.seeds()),
+            rows: row::ranked(
+                &self.rows,
+                &self.order(),
+                &self.queries,
+                self.seeds(),
+                self.share(),
+            ),
             test: self.test.clone(),
             verdict: String::new(),
         };

@@ -24,7 +24,10 @@ pub struct CompareReport {
     /// Folds of the rows that are not tested; 0 if the validation side is scored.
     #[serde(default)]
     pub folds: u64,
-    /// Rows that every entry is scored by.
+    /// Folds that are scored so far: a race may end before the last.
+    #[serde(default)]
+    pub folds_scored: u64,
+    /// Rows that every entry is scored by, but those that a race excluded before.
     pub queries: u64,
     /// Number of classes of the queries.
     pub classes: u64,
@@ -129,6 +132,12 @@ pub struct CompareRow {
     pub over_raw: Option<Interval>,
     /// Difference of its precision@1 and that of the linear map.
     pub over_linear_map: Option<Interval>,
+    /// Row that was the best when a race excluded this one, as clearly worse; `behind` is the difference from it.
+    #[serde(default)]
+    pub worse_than: Option<String>,
+    /// Rows that it is scored by so far.
+    #[serde(default)]
+    pub queries: u64,
     /// Steps of a run, or of the last rung if it was dropped.
     pub steps: u64,
     /// The most device memory that a run of it held, in bytes.
@@ -140,7 +149,7 @@ pub struct CompareRow {
 /// Scores of a row with one seed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeedScore {
-    /// The seed.
+    /// The seed; by folds that of the first fold, as every run then has a seed of its own.
     pub seed: u64,
     /// Precision@1 on the validation side.
     pub precision_at_1: f64,
@@ -181,6 +190,10 @@ impl CompareReport {
         };
         let rows = match self.folds {
             0 => format!("on {} validation rows{known}", self.queries),
+            folds if self.folds_scored < folds => format!(
+                "over {} rows{known}: {} of {folds} folds of all rows that are not tested, each scored by heads that trained on the others",
+                self.queries, self.folds_scored
+            ),
             folds => format!(
                 "over all {} rows that are not tested{known}, each in one of {folds} folds, scored by heads that trained on the others",
                 self.queries
@@ -195,29 +208,51 @@ impl CompareReport {
 
     /// What is excluded, and what is still open.
     fn outcome(&self, name: &str) -> String {
-        let standing = |wanted| {
+        let standing = |wanted| -> Vec<&str> {
             let rows = self.rows.iter().filter(|row| row.standing == wanted);
-            let names: Vec<&str> = rows.map(|row| row.name.as_str()).collect();
-            (!names.is_empty()).then(|| listed(&names))
+            rows.map(|row| row.name.as_str()).collect()
         };
-        if let Some(unjudged) = standing(Standing::Unjudged) {
+        let unjudged = standing(Standing::Unjudged);
+        if !unjudged.is_empty() {
             return format!(
-                "{name} leads, and how surely cannot be said of {unjudged}: that takes two seeds or more, and two classes."
+                "{name} leads, and how surely cannot be said of {}: that takes two seeds or more, and two classes.",
+                listed(&unjudged)
             );
         }
-        let Some(near) = standing(Standing::WithinNoise) else {
+        let near = standing(Standing::WithinNoise);
+        if near.is_empty() {
             return format!("{name} is clearly better than every other row.");
+        }
+        // A race may have excluded a row beside another that was the best then, and is still open.
+        let clear = self
+            .rows
+            .iter()
+            .filter(|row| row.standing == Standing::Clear);
+        let beside = |row: &CompareRow| {
+            let than = row.worse_than.as_deref().filter(|than| near.contains(than));
+            than.unwrap_or(name).to_owned()
         };
-        let excluded = standing(Standing::Clear);
-        let excluded =
-            excluded.map(|clear| format!("Excluded, as clearly worse than {name}: {clear}. "));
+        let excluded = std::iter::once(name)
+            .chain(near.iter().copied())
+            .filter_map(|than| {
+                let rows = clear.clone().filter(|row| beside(row) == than);
+                let rows: Vec<&str> = rows.map(|row| row.name.as_str()).collect();
+                let said = || {
+                    format!(
+                        "Excluded, as clearly worse than {than}: {}. ",
+                        listed(&rows)
+                    )
+                };
+                (!rows.is_empty()).then(said)
+            });
         let how = match self.folds {
             0 => "folds of all rows that are not tested would tell more",
             _ => "these rows cannot tell them apart, so take the one that suits you",
         };
         format!(
-            "{}Still open: {name} leads, within noise of {near}; {how}.",
-            excluded.unwrap_or_default()
+            "{}Still open: {name} leads, within noise of {}; {how}.",
+            excluded.collect::<String>(),
+            listed(&near)
         )
     }
 

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::contest::Entry;
-use super::judge::{Found, Judge, Queries};
+use super::judge::{Found, Interval, Judge, Queries};
 use super::report::{CompareRow, RowKind, SeedScore, Standing};
 use crate::base::order as sorting;
 use crate::model::layer_weights::LayerWeights;
@@ -25,8 +25,8 @@ pub(super) struct Row {
     pub(super) found: Found,
     /// Scores of each seed, in the order of `found`.
     pub(super) scores: Vec<Score>,
-    /// Results of the folds of the next seed so far, and the last run's score.
-    folds: Option<Scored>,
+    /// Results of a fold that do not count yet, one of each seed so far, and the last run's score.
+    of_fold: Vec<Scored>,
     pub(super) latest: Option<Score>,
     /// Steps of its last run.
     pub(super) steps: u64,
@@ -39,8 +39,19 @@ pub(super) struct Row {
     pub(super) head: Option<Vec<LayerWeights>>,
     /// Others did better in a rung.
     dropped: bool,
+    /// In a race: the fold after which it was clearly worse than the best.
+    pub(super) excluded: Option<Excluded>,
     /// Reason for a missing score.
     pub(super) error: Option<String>,
+}
+
+/// A row that a race goes on without.
+#[derive(Clone, Debug)]
+pub(super) struct Excluded {
+    /// Difference of the best row and this one.
+    pub(super) behind: Interval,
+    /// Name of the row that was the best.
+    pub(super) than: String,
 }
 
 /// Scores of one seed.
@@ -69,20 +80,19 @@ impl Scored {
             hits: queries.iter().map(|query| query.hit).collect(),
         }
     }
+}
 
-    /// The result of both over the queries of both.
-    fn and(self, other: Self) -> Self {
-        let [own, others] = [&self.hits, &other.hits].map(|hits| hits.len() as f64);
-        let mean = |of: fn(&Score) -> f64| {
-            (own * of(&self.score) + others * of(&other.score)) / (own + others).max(1.0)
+impl Score {
+    /// The mean of both over so many queries of each, and the time of both.
+    fn and(self, own: usize, other: Self, others: usize) -> Self {
+        let [own, others] = [own, others].map(|queries| queries as f64);
+        let mean = |of: fn(&Self) -> f64| {
+            (own * of(&self) + others * of(&other)) / (own + others).max(1.0)
         };
         Self {
-            score: Score {
-                precision_at_1: mean(|score| score.precision_at_1),
-                mean_average_precision_at_r: mean(|score| score.mean_average_precision_at_r),
-                elapsed_ms: self.score.elapsed_ms + other.score.elapsed_ms,
-            },
-            hits: [self.hits, other.hits].concat(),
+            precision_at_1: mean(|score| score.precision_at_1),
+            mean_average_precision_at_r: mean(|score| score.mean_average_precision_at_r),
+            elapsed_ms: self.elapsed_ms + other.elapsed_ms,
         }
     }
 }
@@ -101,10 +111,11 @@ impl Row {
             settings: Vec::new(),
             found: Found {
                 hits: Vec::new(),
+                folds: Vec::new(),
                 fixed: true,
             },
             scores: Vec::new(),
-            folds: None,
+            of_fold: Vec::new(),
             latest: None,
             steps: 0,
             full: 0,
@@ -112,6 +123,7 @@ impl Row {
             peak_bytes: 0,
             head: None,
             dropped: false,
+            excluded: None,
             error: None,
         }
     }
@@ -133,26 +145,43 @@ impl Row {
         }
     }
 
-    /// Adds the result of a run. The runs of the folds of a seed give one result, once the last is there.
-    pub(super) fn take(&mut self, scored: Scored, is_last: bool) {
+    /// Adds the result of a run with the next seed.
+    pub(super) fn take(&mut self, scored: Scored) {
         self.latest = Some(scored.score);
-        let scored = match self.folds.take() {
-            Some(before) => before.and(scored),
-            None => scored,
-        };
-        match is_last {
-            true => {
-                self.scores.push(scored.score);
-                self.found.hits.push(scored.hits);
+        self.scores.push(scored.score);
+        self.found.hits.push(scored.hits);
+    }
+
+    /// Adds the result of a run on a fold. It counts with those of the other rows and seeds.
+    pub(super) fn take_of_fold(&mut self, scored: Scored) {
+        self.latest = Some(scored.score);
+        self.of_fold.push(scored);
+    }
+
+    /// Counts the results of a fold: all rows have been scored by the same queries then.
+    pub(super) fn count_fold(&mut self) {
+        let before = self.found.len();
+        if let (Some(scored), None) = (self.of_fold.first(), &self.excluded) {
+            self.found.folds.push(scored.hits.len());
+        }
+        for (seed, scored) in std::mem::take(&mut self.of_fold).into_iter().enumerate() {
+            match self.found.hits.get_mut(seed) {
+                _ if self.excluded.is_some() => {}
+                Some(hits) => {
+                    let (own, others) = (self.scores[seed], scored.hits.len());
+                    self.scores[seed] = own.and(before, scored.score, others);
+                    hits.extend(scored.hits);
+                }
+                None => self.take(scored),
             }
-            false => self.folds = Some(scored),
         }
     }
 
     /// Marks the row as failed; its earlier results do not count.
     pub(super) fn fail(&mut self, error: String) {
         (self.error, self.head) = (Some(error), None);
-        (self.folds, self.latest) = (None, None);
+        self.of_fold.clear();
+        self.latest = None;
     }
 
     /// Ends a rung: the results of the rung are cleared if the row goes on.
@@ -186,9 +215,14 @@ impl Row {
         (now - before > error).then_some([before, now])
     }
 
-    /// Tells if the row is still trained.
+    /// Tells if the row takes part: no rung dropped it, and it did not break off.
     pub(super) fn goes_on(&self) -> bool {
         !self.dropped && self.error.is_none()
+    }
+
+    /// Tells if a race may still find the row the best.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_ranked() && self.excluded.is_none()
     }
 
     /// Tells if the row was scored in full.
@@ -202,8 +236,17 @@ impl Row {
         (!self.scores.is_empty()).then(|| sum / self.scores.len() as f64)
     }
 
-    /// Compares by precision@1, then by MAP@R.
+    /// Compares by precision@1, then by MAP@R. Rows that a race excluded come last, as they are behind: they answered fewer queries.
     pub(super) fn best_first(&self, other: &Self) -> Ordering {
+        let behind = |row: &Self| {
+            row.excluded
+                .as_ref()
+                .map_or(0.0, |row| row.behind.difference)
+        };
+        let by_race = behind(other).total_cmp(&behind(self));
+        if by_race.is_ne() {
+            return by_race;
+        }
         let key = |row: &Self| {
             let nearest = row.mean(|score| score.precision_at_1);
             (nearest, row.mean(|score| score.mean_average_precision_at_r))
@@ -239,6 +282,8 @@ impl Row {
             behind_head: None,
             over_raw: None,
             over_linear_map: None,
+            worse_than: self.excluded.as_ref().map(|excluded| excluded.than.clone()),
+            queries: self.found.len() as u64,
             steps: self.steps,
             peak_bytes: self.peak_bytes,
             error: self.error.clone(),
@@ -246,15 +291,17 @@ impl Row {
     }
 }
 
-/// The leaderboard: rows in `order`, then the others, those that got furthest first.
+/// The leaderboard: rows in `order`, then the others, those that got furthest first. Of the comparisons that may err it has the part
+/// `share`.
 pub(super) fn ranked(
     rows: &[Row],
     order: &[usize],
     queries: &Queries,
     seeds: &[u64],
+    share: f64,
 ) -> Vec<CompareRow> {
     let found = |row: &usize| &rows[*row].found;
-    let judge = Judge::new(queries, order.iter().map(found), rows.len());
+    let judge = Judge::new(queries, order.iter().map(found), rows.len(), share);
     let over = |row: &Row, kind: RowKind| {
         let baseline = order.iter().find(|other| rows[**other].kind == kind)?;
         (row.kind != kind).then(|| judge.interval(&row.found, found(baseline)))?
@@ -271,9 +318,10 @@ pub(super) fn ranked(
             .and_then(|head| judge.interval(found(head), &row.found));
         report.over_raw = over(row, RowKind::Raw);
         report.over_linear_map = over(row, RowKind::LinearMap);
-        report.behind = match place {
-            0 => None,
-            _ => judge.interval(found(&order[0]), &row.found),
+        report.behind = match &row.excluded {
+            _ if place == 0 => None,
+            Some(excluded) => Some(excluded.behind),
+            None => judge.interval(found(&order[0]), &row.found),
         };
         report.standing = match report.behind {
             _ if place == 0 => Standing::Leader,

@@ -350,6 +350,100 @@ fn folds_score_every_row_that_is_not_tested_and_call_nothing_clear_on_shuffled_l
 }
 
 #[test]
+fn a_race_drops_what_is_clearly_worse_ends_once_one_is_left_and_keeps_equal_rows() {
+    let by_folds = |grid: &str, sets: &[&str], race| CompareConfig {
+        folds: 5,
+        seeds: 2,
+        race,
+        ..asked(
+            &[grid],
+            &[&["split=random", "test_fraction=0.2"], sets].concat(),
+        )
+    };
+    let run = |asked: &CompareConfig, shuffled, seed| {
+        let mut comparison = begun(dataset(seed, shuffled), asked);
+        let mut said = Vec::new();
+        loop {
+            let progress = pollster::block_on(comparison.next(u64::MAX)).expect("runs");
+            if let CompareProgress::Fold { scored, excluded } = progress {
+                said.push((scored, excluded));
+            } else if progress == CompareProgress::Finished {
+                return (comparison.report(), said);
+            }
+        }
+    };
+    // One learns, two cannot.
+    let planted = by_folds(
+        "optimizer.lr=0.01,1e-9,2e-9",
+        &["steps=150", "hidden_layers=[2]"],
+        true,
+    );
+    let (report, said) = run(&planted, false, 0);
+    println!("{}", report.basis());
+    println!("{}", report.verdict);
+    let excluded: Vec<&String> = said.iter().flat_map(|(_, names)| names).collect();
+    let row = |name: &str| {
+        report
+            .rows
+            .iter()
+            .find(|row| row.name == name)
+            .expect("is there")
+    };
+    for name in ["optimizer.lr=1e-9", "optimizer.lr=2e-9"] {
+        assert!(
+            excluded.iter().any(|excluded| *excluded == name),
+            "{said:?}"
+        );
+        let row = row(name);
+        assert_eq!(row.standing, Standing::Clear);
+        assert!(row.worse_than.is_some() && row.behind.expect("was judged").is_clear());
+        assert!(row.queries < report.queries || report.folds_scored == 1);
+    }
+    assert!(report.finished && report.test.is_some());
+    assert!(
+        report.runs[0] < 5 * 2 * 4 && report.runs[0] == report.runs[1],
+        "{:?}",
+        report.runs
+    );
+    // Without the race all are trained to the end, and who leads is the same.
+    let (whole, _) = run(
+        &CompareConfig {
+            race: false,
+            ..planted
+        },
+        false,
+        0,
+    );
+    assert_eq!(whole.runs, [40, 40]);
+    assert_eq!(whole.rows[0].name, report.rows[0].name);
+    assert!(
+        whole
+            .rows
+            .iter()
+            .all(|row| row.worse_than.is_none() && row.queries == whole.queries)
+    );
+    // Where labels mean nothing, nothing is excluded.
+    let mut dropped = 0;
+    for seed in 0..40 {
+        let seeded = format!("seed={seed}");
+        let asked = by_folds("optimizer.lr=0.001,0.01", &[&seeded, "steps=10"], true);
+        let (_, said) = run(&asked, true, seed);
+        dropped += usize::from(said.iter().any(|(_, names)| !names.is_empty()));
+    }
+    println!("excluded in {dropped} of 40");
+    assert!(dropped <= 2, "{dropped} of 40");
+    let refused = Contest::new(
+        &dataset(0, false),
+        &CompareConfig {
+            folds: 0,
+            ..by_folds("steps=10,20", &[], true)
+        },
+    );
+    let refused = refused.expect_err("there are no folds");
+    assert!(refused.to_string().contains("ask for folds"), "{refused}");
+}
+
+#[test]
 fn where_no_head_leads_the_heads_are_judged_among_themselves() {
     let asked = CompareConfig {
         folds: 4,

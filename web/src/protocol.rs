@@ -315,11 +315,11 @@ pub(crate) enum Event {
     Threshold(Result<Option<Box<ThresholdReport>>, String>),
     /// Estimated bytes of each piece of the run, `None` if there is no such piece; and lines of code that use the run.
     Pieces(Vec<(Piece, Option<u64>)>, Vec<Code>),
-    /// Forecast of a comparison, or why it would be refused; estimated milliseconds of it by folds, if it can start; and estimated
-    /// seconds of a search whose last recipes are trained with two seeds and with three.
+    /// Forecast of a comparison, or why it would be refused; estimated milliseconds of it by folds, if the first fold decides and if
+    /// none does, if it can start; and estimated seconds of a search whose last recipes are trained with two seeds and with three.
     ComparisonForecast(
         Result<CompareForecast, String>,
-        Option<f64>,
+        Option<[f64; 2]>,
         Option<[u64; 2]>,
     ),
     /// Progress of a comparison.
@@ -528,10 +528,11 @@ pub(crate) struct RunForecast {
     pub(crate) chunk: String,
 }
 
-/// The comparison by folds: of its seeds two will do, as each is of five heads.
+/// The comparison by folds, as a race: of its seeds two will do, as each is of five heads.
 pub(crate) fn decided(asked: CompareConfig) -> CompareConfig {
     CompareConfig {
         folds: 5,
+        race: true,
         seeds: 2,
         ..asked
     }

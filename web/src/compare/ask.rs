@@ -81,8 +81,8 @@ fn Decide(state: State, session: Session) -> impl IntoView {
     } = state.compare;
     let off = move || by_folds_ms.get().is_none() || !can_compare(state);
     let text = move || match by_folds_ms.get() {
-        Some(ms) => format!("Decide: 5 folds, {}", time(ms)),
-        None => "Decide: 5 folds".to_owned(),
+        Some([least, most]) => format!("Decide: up to 5 folds, {}", times(least, most)),
+        None => "Decide: up to 5 folds".to_owned(),
     };
     let decide = move |_| {
         if !untrack(off) {
@@ -92,8 +92,17 @@ fn Decide(state: State, session: Session) -> impl IntoView {
     view! {
         <button data-testid="compare-decide" hidden=move || now.read().is_some() aria-disabled=move || off().to_string() on:click=decide>{text}</button>
         <About
-            of="decide" text="Ranks by all rows that are not tested, in place of the validation rows alone: they are dealt to five parts, and each part is scored by heads that trained on the other four. With several times as many rows, smaller differences are more than chance. The test rows stay out of it."
+            of="decide" text="Ranks by all rows that are not tested, in place of the validation rows alone: they are dealt to five parts, and each part is scored by heads that trained on the other four. With several times as many rows, smaller differences are more than chance. After each part, what is clearly worse than the best trains no more: if one is left, that is the answer. The test rows stay out of it."
         />
+    }
+}
+
+/// From one time to another, in words.
+fn times(least: f64, most: f64) -> String {
+    let [least, most] = [least, most].map(time);
+    match most.strip_prefix("about ") {
+        Some(end) if least != most => format!("{least} to {end}"),
+        _ => most,
     }
 }
 

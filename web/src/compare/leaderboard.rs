@@ -9,6 +9,7 @@ use crate::session::Session;
 use crate::state::{Compare, State};
 use crate::take_home::save_text;
 use crate::terms::{self, Explained, Term};
+use crate::words::grouped;
 use wasm_bindgen::JsValue;
 
 /// Width of an interval's picture, and the margin at its ends, in CSS pixels.
@@ -139,6 +140,7 @@ fn line(session: Session, place: usize, row: &CompareRow, scale: &Scale) -> impl
     let note = match (row.standing, &row.error) {
         (_, Some(error)) => Some(error.clone()),
         (Standing::Dropped, _) => Some(format!("after {} steps", row.steps)),
+        _ if row.worse_than.is_some() => Some(format!("by {} rows", grouped(row.queries))),
         // The recipe's name on the command line.
         _ => Recipe::ALL
             .iter()

@@ -45,8 +45,8 @@ pub(crate) struct Compare {
     pub(crate) seeds: RwSignal<u64>,
     /// Forecast of the comparison, or why it would be refused.
     pub(crate) forecast: RwSignal<Option<Result<CompareForecast, String>>>,
-    /// Estimated milliseconds of the comparison by folds, if it can start.
-    pub(crate) by_folds_ms: RwSignal<Option<f64>>,
+    /// Estimated milliseconds of the comparison by folds, if the first fold decides and if none does, if it can start.
+    pub(crate) by_folds_ms: RwSignal<Option<[f64; 2]>>,
     /// Estimated seconds of a search whose last recipes are trained with two seeds and with three, if it can start.
     pub(crate) search_seconds: RwSignal<Option<[u64; 2]>>,
     /// Progress of the comparison, while it goes on.

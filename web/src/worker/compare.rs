@@ -51,7 +51,7 @@ impl Core {
             contest.plan(&room, data, &empty.rate)
         };
         let by_folds_ms = plan(&decided(asked.clone())).ok();
-        let by_folds_ms = by_folds_ms.map(|forecast| forecast.predicted_ms);
+        let by_folds_ms = by_folds_ms.map(|forecast| [forecast.least_ms, forecast.predicted_ms]);
         let forecast = plan(asked).map_err(|error| error.to_string());
         let seconds = || {
             let contest = Contest::new(data, search).ok()?;

@@ -36,6 +36,7 @@ use compare::Comparing;
 use data::Sample;
 use forecast::Empty;
 use map::Placing;
+use run::Untold;
 use slots::{Slots, TRIES};
 
 /// Message if something is asked of a run that is gone.
@@ -69,6 +70,7 @@ pub(crate) fn start(scope: &DedicatedWorkerGlobalScope) {
         tuned: None,
         cold: Vec::new(),
         until: 0,
+        untold: Untold::default(),
         evaluating: false,
         slots: Slots::default(),
         lost: None,
@@ -152,6 +154,8 @@ struct Core {
     tested: Option<(DeviceInfo, SelfTest)>,
     /// The step at which the run pauses; a run at or past it is paused.
     until: u64,
+    /// Steps that the page was not told of yet.
+    untold: Untold,
     /// Every row of a side is to be scored before the run goes on.
     evaluating: bool,
     /// Slots in which the run is saved.
@@ -175,6 +179,7 @@ impl Core {
             match message {
                 Some((command, files)) => {
                     self.stop.store(false, Ordering::Relaxed);
+                    self.tell_of_the_run();
                     self.obey(command, files).await;
                 }
                 None if self.owes_map => self.show_map().await,

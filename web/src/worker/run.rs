@@ -1,12 +1,25 @@
 //! The run: started, advanced slice by slice, and ended.
 
-use nearfar::{Error, Evaluation, Progress, Result, Run, TrainConfig};
-use web_time::Instant;
+use nearfar::{Error, Evaluation, Progress, Result, Run, StepReport, TrainConfig};
+use web_time::{Duration, Instant};
 
 use super::Core;
 use super::progress::milliseconds;
 use crate::protocol::Event;
 use crate::words::grouped;
+
+/// Time between two messages on the steps of a run. The plots are drawn as often; a message for every step took the page and the
+/// browser a third of a core.
+const STEPS_EVERY: Duration = Duration::from_millis(100);
+
+/// Steps that the page was not told of yet.
+#[derive(Default)]
+pub(super) struct Untold {
+    reports: Vec<StepReport>,
+    took_ms: f64,
+    /// Time of the last message.
+    said: Option<Instant>,
+}
 
 /// Message on an evaluation of a run; the best so far is that of all that it did.
 fn evaluated(run: &Run, evaluation: Evaluation) -> Event {
@@ -135,9 +148,13 @@ impl Core {
         let Some(mut run) = self.run.take() else {
             return;
         };
-        match self.advance(&mut run).await {
+        let advanced = self.advance(&mut run).await;
+        let paused = !run.is_finished() && run.step() >= self.until;
+        if paused || advanced.is_err() {
+            self.tell_steps(&mut run);
+        }
+        match advanced {
             Ok(()) => {
-                let paused = !run.is_finished() && run.step() >= self.until;
                 let is_over = run.is_finished();
                 self.run = Some(run);
                 if paused {
@@ -161,29 +178,54 @@ impl Core {
         let began = Instant::now();
         match run.next(self.until - run.step()).await? {
             Progress::Steps(reports) => {
-                let took_ms = milliseconds(began);
-                let trainer = run.trainer();
-                let (pairs, age) = (trainer.pairs().cloned(), trainer.memory_age());
-                self.say(&Event::Steps {
-                    reports,
-                    took_ms,
-                    pairs,
-                    age,
-                    warnings: run.warnings().to_vec(),
-                    memory: run.memory(),
-                });
+                self.untold.reports.extend(reports);
+                self.untold.took_ms += milliseconds(began);
+                let said = self.untold.said;
+                if said.is_none_or(|said| said.elapsed() >= STEPS_EVERY) {
+                    self.tell_steps(run);
+                }
             }
             Progress::Evaluated(evaluation) => {
+                self.tell_steps(run);
                 self.say(&evaluated(run, evaluation));
                 self.owes_map = true;
             }
             Progress::Finished => {
+                self.tell_steps(run);
                 let elapsed_ms = run.elapsed_ms();
                 self.learn(run.trainer().config(), elapsed_ms);
                 self.owes_map = true;
             }
         }
         Ok(())
+    }
+
+    /// Tells the page of the steps that it was not told of yet.
+    fn tell_steps(&mut self, run: &mut Run) {
+        let Untold {
+            reports, took_ms, ..
+        } = std::mem::take(&mut self.untold);
+        self.untold.said = Some(Instant::now());
+        if reports.is_empty() {
+            return;
+        }
+        let trainer = run.trainer();
+        self.say(&Event::Steps {
+            reports,
+            took_ms,
+            pairs: trainer.pairs().cloned(),
+            age: trainer.memory_age(),
+            warnings: run.warnings().to_vec(),
+            memory: run.memory(),
+        });
+    }
+
+    /// Tells the page of every step that the run has taken, before a command is obeyed.
+    pub(super) fn tell_of_the_run(&mut self) {
+        if let Some(mut run) = self.run.take() {
+            self.tell_steps(&mut run);
+            self.run = Some(run);
+        }
     }
 
     pub(super) fn say_end(&self, run: &Run) {
