@@ -5,6 +5,7 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { after, before, test } from "node:test";
 
+import { saved } from "./playing.mjs";
 import { FIRST_BYTES, Page, counted, launch, root, serve } from "./support.mjs";
 
 let site, browser, bare;
@@ -38,12 +39,15 @@ async function failed(prepare, check) {
   await page.close();
 }
 
-/** Takes WebGPU out of the worker, as in a browser that has none. */
-async function withoutWebgpu(page) {
+/** Has the worker run a text first. */
+const withWorker = (text) => async (page) => {
   const worker = await readFile(path.join(root, "dist/worker.js"), "utf8");
-  const body = `delete WorkerNavigator.prototype.gpu;\n${worker}`;
-  await page.route("**/worker.js*", (route) => route.fulfill({ body, contentType: "text/javascript" }));
-}
+  await page.route("**/worker.js*", (route) => route.fulfill({ body: `${text}\n${worker}`, contentType: "text/javascript" }));
+};
+/** Takes WebGPU out of the worker, as in a browser that has none. */
+const withoutWebgpu = withWorker("delete WorkerNavigator.prototype.gpu;");
+/** What plays the GPU here does not say so. */
+const AS_HARDWARE = 'Object.defineProperty(GPUAdapterInfo.prototype, "isFallbackAdapter", { get: () => false });';
 
 /** What the page runs on, in a few words, and why, on demand. */
 const device = async (page) => [await page.text("device"), await page.find("device-why").getAttribute("aria-description")];
@@ -112,16 +116,44 @@ test("a GPU that is asked for and is not there is a sentence", async () => {
   });
 });
 
-test("a hardware GPU is timed once for the shape of its tiles, and the browser keeps that", async () => {
-  // What plays the GPU here does not say so.
-  const prepare = async (page) => {
-    const worker = await readFile(path.join(root, "dist/worker.js"), "utf8");
-    const body = `Object.defineProperty(GPUAdapterInfo.prototype, "isFallbackAdapter", { get: () => false });\n${worker}`;
-    await page.route("**/worker.js*", (route) => route.fulfill({ body, contentType: "text/javascript" }));
+test("a step of a hardware GPU takes fewer kernels than one of a software GPU, and gives the same numbers", async () => {
+  // The kernels that a pass is given, by name.
+  const listens = `
+    const used = new Set(), { setPipeline } = GPUComputePassEncoder.prototype;
+    GPUComputePassEncoder.prototype.setPipeline = function (pipeline) {
+      used.add(pipeline.label);
+      return setPipeline.call(this, pipeline);
+    };
+    const asked = new BroadcastChannel("used");
+    asked.onmessage = () => asked.postMessage([...used]);
+  `;
+  const run = async (text) => {
+    const page = await Page.open(browser, `${site.url}?engine=gpu#data=mirrored&steps=20`, { prepare: withWorker(text + listens) });
+    await page.click("run");
+    await page.status(/^Done/);
+    await page.click("take-home");
+    const { bytes } = await saved(page, "history");
+    const used = await page.page.evaluate(() => new Promise((told) => {
+      const worker = new BroadcastChannel("used");
+      worker.onmessage = ({ data }) => told(data);
+      worker.postMessage("?");
+    }));
+    assert.deepEqual(page.problems, [], "the console is clean");
+    await page.page.close();
+    return { used, losses: JSON.parse(bytes).map(({ loss }) => loss) };
   };
+  const [software, hardware] = [await run(""), await run(AS_HARDWARE)];
+  console.log(software.used.sort().join(" "), "|", hardware.used.sort().join(" "), "|", JSON.stringify(hardware.losses).slice(0, 200));
+  const has = ({ used }) => used.some((name) => name.startsWith("triplet_margin.mine_rows"));
+  assert.deepEqual([has(software), has(hardware)], [false, true]);
+  assert.equal(hardware.losses.length, 20);
+  assert.deepEqual(hardware.losses, software.losses);
+});
+
+test("a hardware GPU is timed once for the shape of its tiles, and the browser keeps that", async () => {
   const context = await browser.newContext({ serviceWorkers: "block" });
   const visit = async () => {
-    const page = await Page.open(context, site.url, { prepare });
+    const page = await Page.open(context, site.url, { prepare: withWorker(AS_HARDWARE) });
     const [words, sentence] = await device(page);
     assert.match(words, /^Runs on your GPU \(.+\)\.$/);
     const [, high] = / A search compares (64|8) rows with (?:128|1,024) others at a time(?:, 64 pairs a lane)?: the fastest of three ways on this GPU\.$/.exec(sentence) ?? [];

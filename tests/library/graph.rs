@@ -15,7 +15,7 @@ const CEILINGS: [(&str, usize); 10] = [
     ("functions over 100 lines", 0),
     ("functions over 60 lines", 22),
     ("names that lib.rs hands out", 245),
-    ("lines of src", 93_470),
+    ("lines of src", 93_900),
     ("lines of README.md", 250),
 ];
 
