@@ -233,7 +233,7 @@ test("50,000 rows of 64 numbers are placed by UMAP at the end of a run, and the 
     await page.status(/^Done/);
     const began = [Date.now(), await worked(page)];
     await page.page.evaluate(() => { self.long = []; });
-    await page.placed();
+    await page.placed(400);
     const [wall, seconds] = [(Date.now() - began[0]) / 1000, (await worked(page)) - began[1]];
     assert.match((await page.text("map-caption")).replace(/\s/g, " "), /^50 000( of 50 00\d)? test rows/);
     assert.equal(await page.find("map-by").inputValue(), "umap");
@@ -243,7 +243,7 @@ test("50,000 rows of 64 numbers are placed by UMAP at the end of a run, and the 
     // How long it takes is the machine's; a layout on the page's own thread would hold it for all of that.
     assert.deepEqual(long.filter((task) => task > 1000), []);
   });
-});
+}, 600);
 
 /** 240 plants at three sites, one in twelve without a site, with a depth. */
 function plants() {

@@ -183,8 +183,8 @@ export class Page {
   }
 
   /** Waits until UMAP has placed the rows of the map, which it does by itself at the end of a run. */
-  placed() {
-    return this.page.waitForFunction(() => document.querySelector("[data-testid=embedding-map]:not([data-placing])"), undefined, { polling: 50, timeout: 120_000 });
+  placed(seconds = 120) {
+    return this.page.waitForFunction(() => document.querySelector("[data-testid=embedding-map]:not([data-placing])"), undefined, { polling: 50, timeout: 1000 * seconds });
   }
 
   /** A canvas as it is once nothing on it moves any more. */
