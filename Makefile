@@ -38,10 +38,12 @@ export NEARFAR_THREADS = $(shell ls "$$(rustc --print sysroot)/lib/rustlib/src/r
 serve: wasm-target rust-src trunk wasm-bindgen
 	trunk serve
 
-# The page as it is published: dist/ works from any folder of any host. Its first load is held to tests/browser/size.json.
+# The page as it is published: dist/ works from any folder of any host. Its first load is held to tests/browser/size.json, and it comes up
+# without its host: only what is published is in two parts.
 page: wasm-target rust-src trunk wasm-bindgen wasm-opt esbuild chromium
 	trunk build --release
 	@node tests/browser/size.mjs dist
+	@cd tests/browser && node run.mjs offline
 
 # Says how long a part took.
 TIMED = TIMEFORMAT='$@: $(1) took %0lR.'; time

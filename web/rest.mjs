@@ -172,6 +172,10 @@ const more = (imports) => (given = { ...imports, later: called });
 export async function ahead() {
   compiled ??= await WebAssembly.compileStreaming(fetch(others)).catch(() => undefined);
 }
+/** Fetches it now if the page has kept it: what is kept does not come to what waits for it in the middle of a call. */
+export async function kept() {
+  if (await self.caches?.match(others, { ignoreVary: true }).catch(() => undefined)) await ahead();
+}
 `;
 
 /** Splits a core of the page. Its files are named by their content, which follows the trial, too. */

@@ -72,7 +72,8 @@ chosen.then(choose);
 
 /** Starts the core that was chosen. */
 async function begin([script, wasm]) {
-  const { default: start } = await import(new URL(script, document.baseURI));
+  const { default: start, kept } = await import(new URL(script, document.baseURI));
+  await kept?.();
   const load = () => start({ module_or_path: new URL(wasm, document.baseURI) });
   // A browser that fetches a file twice at once may let one of them fail.
   await load().catch((error) => (error instanceof WebAssembly.RuntimeError ? Promise.reject(error) : load()));

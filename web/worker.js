@@ -47,7 +47,8 @@ self.slots = {
 };
 
 const files = new URLSearchParams(self.location.search);
-const { default: start, help } = await import(files.get("script"));
+const { default: start, help, kept } = await import(files.get("script"));
+await kept?.();
 
 /** Helps the worker that started this one: the same core on the same memory. It never returns. */
 async function join({ data: [module, memory] }) {
