@@ -34,7 +34,7 @@ impl Contest {
     /// Forecasts the comparison: a pure function; the rate of [`Trainer::measure_rate`] suits it best.
     ///
     /// # Errors
-    /// [`Error::Config`] with the name of an entry that does not fit the room, or does not suit the data.
+    /// [`crate::Error::Config`] with the name of an entry that does not fit the room, or does not suit the data.
     pub fn plan(&self, room: &Room, dataset: &Dataset, rate: &Rate) -> Result<CompareForecast> {
         // Folds are of equal size: one tells the cost of each.
         let folds = self.fold_sides(dataset)?;
