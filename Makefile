@@ -38,8 +38,8 @@ export NEARFAR_THREADS = $(shell ls "$$(rustc --print sysroot)/lib/rustlib/src/r
 serve: wasm-target rust-src trunk wasm-bindgen
 	trunk serve
 
-# The page as it is published: dist/ works from any folder of any host. Its first load is held to tests/browser/size.json, and it comes up
-# without its host: only what is published is in two parts.
+# The page as it is published: dist/ works from any folder of any host. Its first load is held to tests/browser/size.json. It is tried without
+# its host, too: its core is in two parts, and the one that `make test` builds is in one.
 page: wasm-target rust-src trunk wasm-bindgen wasm-opt esbuild chromium
 	trunk build --release
 	@node tests/browser/size.mjs dist

@@ -172,7 +172,7 @@ const more = (imports) => (given = { ...imports, later: called });
 export async function ahead() {
   compiled ??= await WebAssembly.compileStreaming(fetch(others)).catch(() => undefined);
 }
-/** Fetches it now if the page has kept it: what is kept does not come to what waits for it in the middle of a call. */
+/** Fetches it now if the browser has kept it. Without a network a call could not: a request that waits gets nothing of what is kept. */
 export async function kept() {
   if (await self.caches?.match(others, { ignoreVary: true }).catch(() => undefined)) await ahead();
 }

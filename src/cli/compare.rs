@@ -59,7 +59,7 @@ pub(super) struct Compare {
     /// times as long, and tells smaller differences from chance
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     folds: u64,
-    /// After each fold, train no further what is clearly worse than the best, and end once one is left; takes --folds
+    /// After each fold, stop training what is clearly worse than the best, and end once one row is left; needs --folds
     #[arg(long)]
     race: bool,
     /// The first seed, which the data and its split follow too [default: 0]
@@ -233,7 +233,7 @@ fn line(row: &CompareRow) -> String {
     };
     let name = match (row.standing, &row.error) {
         (Standing::Dropped, _) => format!("{} (after {} steps)", row.name, row.steps),
-        _ if row.worse_than.is_some() => format!("{} (by {} rows)", row.name, row.queries),
+        _ if row.worse_than.is_some() => format!("{} (judged by {} rows)", row.name, row.queries),
         (_, Some(error)) => format!("{}: {error}", row.name),
         _ => row.name.clone(),
     };

@@ -58,7 +58,7 @@ pub struct CompareConfig {
     pub seeds: u64,
     /// Parts of all rows that are not tested, each of which is scored by heads that trained on the others; 0 scores the validation side.
     pub folds: u64,
-    /// Trains no further, after each fold, what is clearly worse than the best; takes folds, and two seeds to tell.
+    /// After each fold, stops training what is clearly worse than the best; needs folds, and two seeds or more.
     pub race: bool,
     /// Seconds that the comparison may take: it is then a search for the settings that do best within them and the budget. All recipes
     /// are tried if none is named, and the test side is not scored.

@@ -192,7 +192,9 @@ impl CompareReport {
             0 => format!("on {} validation rows{known}", self.queries),
             folds if self.folds_scored < folds => format!(
                 "over {} rows{known}: {} of {folds} folds of all rows that are not tested, each scored by heads that trained on the others",
-                self.queries, self.folds_scored
+                self.queries,
+                // Raw features and the linear map count before any head is scored.
+                self.folds_scored.max(1)
             ),
             folds => format!(
                 "over all {} rows that are not tested{known}, each in one of {folds} folds, scored by heads that trained on the others",

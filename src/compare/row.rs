@@ -39,7 +39,7 @@ pub(super) struct Row {
     pub(super) head: Option<Vec<LayerWeights>>,
     /// Others did better in a rung.
     dropped: bool,
-    /// In a race: the fold after which it was clearly worse than the best.
+    /// Set once a race goes on without the row.
     pub(super) excluded: Option<Excluded>,
     /// Reason for a missing score.
     pub(super) error: Option<String>,

@@ -140,7 +140,7 @@ fn line(session: Session, place: usize, row: &CompareRow, scale: &Scale) -> impl
     let note = match (row.standing, &row.error) {
         (_, Some(error)) => Some(error.clone()),
         (Standing::Dropped, _) => Some(format!("after {} steps", row.steps)),
-        _ if row.worse_than.is_some() => Some(format!("by {} rows", grouped(row.queries))),
+        _ if row.worse_than.is_some() => Some(format!("judged by {} rows", grouped(row.queries))),
         // The recipe's name on the command line.
         _ => Recipe::ALL
             .iter()
